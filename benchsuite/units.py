@@ -1,0 +1,57 @@
+"""Units: bytes, MiB, percentages and durations, parsed and printed.
+
+Must not import anything of the package but errors.
+"""
+
+from __future__ import annotations
+
+import re
+
+MIB = 1024 * 1024
+
+_SIZE_MIB = {"B": 1 / MIB, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0 * 1024.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z%]*)\s*")
+
+
+def parse_quantity(text: str, unit: str) -> float:
+    """The number in `text`, converted to `unit`.
+
+    Args:
+        text: `12`, `16 MiB`, `1.5 GiB`, `5%`, `250 ms`.
+        unit: The unit wanted: `MiB`, `s`, `ms`, `%`, or any other for plain numbers only.
+
+    Returns:
+        The value in `unit`; a bare number is taken to be in `unit` already. Percentages stay
+        percentages (`5%` is 5.0).
+
+    Raises:
+        ValueError: `text` is not a number with a unit that converts to `unit`.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is not a number")
+    number, found = float(match[1]), match[2]
+    if found in ("", unit):
+        return number
+    if unit == "MiB" and found in _SIZE_MIB:
+        return number * _SIZE_MIB[found]
+    if unit in ("s", "ms") and found in _SECONDS:
+        return number * _SECONDS[found] / _SECONDS[unit]
+    raise ValueError(f"'{text}' is not in {unit}")
+
+
+def format_number(value: float, decimals: int = 2) -> str:
+    """`value` with at most `decimals` decimals and no trailing zeros; whole numbers have none."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_value(value: float | str, unit: str = "") -> str:
+    """A measured value as people read it: `16 MiB`, `1215`, `12.3 ms`, or the text itself."""
+    if isinstance(value, str):
+        return value
+    return f"{format_number(value)} {unit}".rstrip()
