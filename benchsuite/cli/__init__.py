@@ -1,0 +1,1 @@
+"""One thin command a file; everything heavy is imported inside the command."""

@@ -1,0 +1,1 @@
+"""The HTTP client of llama-server's API, server-sent events, timings."""

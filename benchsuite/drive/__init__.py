@@ -1,0 +1,1 @@
+"""Steps and sessions turned into requests and replies."""

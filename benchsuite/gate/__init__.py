@@ -1,0 +1,1 @@
+"""Kinds of comparison, gates and the verdict; pure."""

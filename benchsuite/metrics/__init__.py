@@ -1,0 +1,1 @@
+"""The catalogue of metrics, selectors over measurements, and pure derivations."""

@@ -1,0 +1,284 @@
+"""One declaration per metric: name, unit, direction, kind, scope, labels, and what it means.
+
+Sources name where a formula or field was read. Published names never change meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Assume = Literal["exact", "quantised", "memory", "latency", "text"]
+Scope = Literal["config", "numerics", "machine"]
+Better = Literal["lower", "higher", "equal"]
+Source = Literal["http", "log", "process", "client"]
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A declared metric."""
+
+    name: str
+    unit: str
+    better: Better
+    assume: Assume
+    scope: Scope
+    source: Source  # from where it is read; decides what an attached server can give
+    doc: str
+    # label sets under which it occurs, each a tuple of label names in alphabetical order
+    labels: tuple[tuple[str, ...], ...]
+    # label sets whose values belong to another scope than `scope`
+    scope_by_labels: dict[tuple[str, ...], Scope] = {}
+
+    def scope_of(self, label_names: tuple[str, ...]) -> Scope:
+        """The scope of a measurement with these label names, in alphabetical order."""
+        return self.scope_by_labels.get(label_names, self.scope)
+
+
+_REQUEST = (("session", "turn"), ("request",))
+_AT = (("at",),)
+
+
+def _metric(
+    name: str,
+    unit: str,
+    better: Better,
+    assume: Assume,
+    scope: Scope,
+    source: Source,
+    labels: tuple[tuple[str, ...], ...],
+    doc: str,
+    scope_by_labels: dict[tuple[str, ...], Scope] | None = None,
+) -> Metric:
+    return Metric(name, unit, better, assume, scope, source, doc, labels, scope_by_labels or {})
+
+
+_DEVICE_SETS = (
+    ("device",),
+    ("cache", "device"),
+    ("device", "stream"),
+    ("cache", "device", "stream"),
+)
+_KV_SETS = ((), *_DEVICE_SETS, ("context",), ("context", "device"))
+
+_DECLARED = (
+    _metric(
+        "kv_mib",
+        "MiB",
+        "equal",
+        "quantised",
+        "config",
+        "log",
+        _KV_SETS,
+        "KV cache memory of the target context: the sum of the log's `KV buffer size` lines of "
+        "the last load. Parts by device, by cache (`full`, `swa`) and by stream where the log "
+        'tells; `context="draft"` is a draft model\'s, left out of the total.',
+        {s: "numerics" for s in _KV_SETS if "device" in s},
+    ),
+    _metric(
+        "rs_mib",
+        "MiB",
+        "equal",
+        "quantised",
+        "config",
+        "log",
+        ((), ("device",)),
+        "Recurrent state memory: the sum of `RS buffer size` lines, apart from KV.",
+        {("device",): "numerics"},
+    ),
+    _metric(
+        "kv_cells",
+        "cells",
+        "equal",
+        "exact",
+        "config",
+        "log",
+        ((), ("cache",)),
+        "Cells of the KV cache over all streams: cells of each `size =` line times its streams.",
+    ),
+    _metric(
+        "n_ctx_slot",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        ((),),
+        "Context of one slot, from `/props` (`default_generation_settings.n_ctx`).",
+    ),
+    _metric(
+        "cached_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _REQUEST,
+        "Prompt tokens taken from the KV cache: `timings.cache_n`, else "
+        "`usage.prompt_tokens_details.cached_tokens`.",
+    ),
+    _metric(
+        "evaluated_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _REQUEST,
+        "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt.",
+    ),
+    _metric(
+        "prompt_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _REQUEST,
+        "The whole prompt: `usage.prompt_tokens`, for `/completion` `tokens_evaluated`.",
+    ),
+    _metric(
+        "output_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _REQUEST,
+        "Tokens generated: `usage.completion_tokens`, for `/completion` `tokens_predicted`.",
+    ),
+    _metric(
+        "slot",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _REQUEST,
+        "The slot that served: from the reply where it names it, else from the log.",
+    ),
+    _metric(
+        "text",
+        "",
+        "equal",
+        "text",
+        "numerics",
+        "http",
+        _REQUEST,
+        "The text of the reply.",
+    ),
+    _metric(
+        "rss_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "Resident memory of the server's process tree: the sum of VmRSS (proc(5)).",
+    ),
+    _metric(
+        "rss_peak_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "The kernel's own high-water mark of resident memory: the sum of VmHWM (proc(5)).",
+    ),
+    _metric(
+        "anon_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "Anonymous memory of the server's process tree: the sum of RssAnon + VmSwap (proc(5)); "
+        "mapped model pages are left out.",
+    ),
+    _metric(
+        "ttft_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        _REQUEST,
+        "Time to first token: from sending the request to its first non-empty token event.",
+    ),
+    _metric(
+        "e2e_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        _REQUEST,
+        "From sending the request to the end of its reply.",
+    ),
+    _metric(
+        "tpot_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        _REQUEST,
+        "Time per output token after the first: (last - first token) / (output tokens - 1).",
+    ),
+    _metric(
+        "server_prefill_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "http",
+        _REQUEST,
+        "The server's own time for the prompt: `timings.prompt_ms`.",
+    ),
+    _metric(
+        "server_decode_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "http",
+        _REQUEST,
+        "The server's own time for generation, its first token left out: `timings.predicted_ms`.",
+    ),
+    _metric(
+        "prefill_tokens_per_second",
+        "tokens/s",
+        "higher",
+        "latency",
+        "machine",
+        "http",
+        _REQUEST,
+        "evaluated tokens / `timings.prompt_ms`.",
+    ),
+    _metric(
+        "decode_tokens_per_second",
+        "tokens/s",
+        "higher",
+        "latency",
+        "machine",
+        "http",
+        _REQUEST,
+        "`timings.predicted_per_second`.",
+    ),
+    _metric(
+        "server_start_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        ((),),
+        "From starting the process to the first healthy answer.",
+    ),
+)
+
+CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in _DECLARED}
+"""Every metric by name."""

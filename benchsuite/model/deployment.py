@@ -1,0 +1,41 @@
+"""A named server: how it is started or reached, with which model and flags."""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchsuite.model.scenario import FlagValue
+
+TINY = "tiny"
+"""The built-in deployment: our tiny model on whatever server is found."""
+
+ADHOC = "adhoc"
+"""The deployment of `--model` or `--url` without `-d`."""
+
+
+class Observe(msgspec.Struct, frozen=True):
+    """What can be seen of an attached server besides HTTP."""
+
+    log: str | None = None  # a file
+    pid: int | None = None
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """Which server a scenario is driven against."""
+
+    name: str
+    server: str | None = None  # path of a llama-server; None looks one up
+    url: str | None = None  # attached where given
+    model: str | None = None  # path of a GGUF file; None: the tiny model, or the attached server's
+    flags: dict[str, FlagValue] = {}
+    env: dict[str, str] = {}  # for the launched server
+    api_key_env: str | None = None  # the variable that holds an attached server's key
+    observe: Observe = Observe()
+    requests_per_second: float | None = None  # cap towards attached servers; 0 lifts it
+    overlays: dict[str, dict[str, dict[str, FlagValue]]] = {}  # scenario -> variant -> flags
+    source: str = "built in"  # file where it was declared, for messages
+
+    @property
+    def attached(self) -> bool:
+        """Whether the server is someone else's."""
+        return self.url is not None

@@ -1,0 +1,40 @@
+"""The seeded expansion of scenario, deployment and variants: what will be started and sent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchsuite.model.deployment import Deployment
+from benchsuite.model.scenario import FlagValue, GateSpec, Scenario, SessionSpec, Step
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long each wait may take, in seconds; each is named in the error when it strikes."""
+
+    start: float = 120.0  # from launch to healthy
+    idle: float = 60.0  # a request without bytes
+    stop: float = 10.0  # from asking politely to force
+
+
+class VariantPlan(msgspec.Struct, frozen=True):
+    """One variant, ready to be driven."""
+
+    name: str
+    flags: dict[str, FlagValue]  # canonical long names, fully resolved, ours not yet added
+    sessions: dict[str, SessionSpec]
+    steps: tuple[Step, ...]
+    digest: str  # sha256 of what changes the measurement
+    notes: tuple[str, ...] = ()  # what resolving decided, in words
+    not_applicable: str | None = None  # why this variant cannot run here; nothing is launched
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that one `run` of one scenario will do."""
+
+    scenario: Scenario
+    deployment: Deployment
+    variants: tuple[VariantPlan, ...]
+    gates: tuple[GateSpec, ...]
+    trials: int = 1
+    seed: int = 0
+    limits: Limits = Limits()

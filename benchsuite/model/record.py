@@ -1,0 +1,164 @@
+"""What was seen: measurements, replies, launches, and the record of a whole run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from benchsuite.model.verdict import GateResult, Verdict
+
+RECORD_SCHEMA = 1
+"""Version of `record.json` and `samples.jsonl`. 1: first."""
+
+Value = int | float | str
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """One value of one metric.
+
+    Labels say which part is meant (`session`, `turn`, `device`, `at`, ...); variant and trial
+    are kept apart and are never selected by labels.
+    """
+
+    name: str
+    value: Value
+    unit: str
+    variant: str
+    trial: int = 1  # from 1
+    labels: dict[str, str] = {}
+    quantum: float = 0.0  # print quantum of a quantised value, in `unit`; 0 for others
+    terms: int = 1  # printed terms summed into a quantised value
+
+
+class Unmeasured(msgspec.Struct, frozen=True):
+    """A metric that could not be measured, and why; a gate on it says so."""
+
+    name: str
+    variant: str
+    reason: str
+    # not_applicable: cannot be seen from where we stand (an attached server's memory)
+    # missing: should have been there (a log that cannot be read)
+    # inconclusive: was declared observable but could not be read
+    outcome: Literal["not_applicable", "missing", "inconclusive"] = "missing"
+    trial: int = 1
+    labels: dict[str, str] = {}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """How a launch failed, with the evidence."""
+
+    kind: Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted"]
+    message: str
+    hint: str | None = None
+    step: str = ""  # in words: `turn 2 of session A`
+    healthy_before: bool = False  # whether the server had been healthy
+    last_lines: tuple[str, ...] = ()  # of the server's log
+    unknowable: tuple[str, ...] = ()  # metrics that it makes unknowable
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """Identity and kind of the model file; None where the file cannot be seen."""
+
+    path: str = ""
+    size_bytes: int | None = None
+    sampled_sha256: str | None = None  # of header and sampled blocks
+    architecture: str | None = None
+    attention: str | None = None  # full, sliding_window, recurrent, hybrid
+    name: str | None = None
+
+
+class ServerFacts(msgspec.Struct, frozen=True):
+    """Which server answered."""
+
+    kind: Literal["binary", "wheel", "embedded", "attached"]
+    path: str = ""  # binary, or URL of an attached server
+    why: str = ""  # why this one was chosen
+    build: str | None = None  # from the log or `/props`; None where neither tells
+    command: tuple[str, ...] = ()  # exact, key left out
+    flags: dict[str, str | tuple[str, ...] | None] = {}  # as given, ours included
+    env: dict[str, str] = {}  # what was set for it, secrets left out
+    slots: int | None = None
+    n_ctx_slot: int | None = None  # cells
+    kv_unified: bool | None = None
+    devices: tuple[str, ...] = ()  # that hold model, KV or compute buffers
+    cpu_features: str = ""  # as the server prints them: `AVX512 = 1 | ...`; empty if not seen
+    model: ModelFacts = ModelFacts()
+
+
+class ServerEnd(msgspec.Struct, frozen=True):
+    """How a launched server ended."""
+
+    exit_code: int | None = None  # None if killed by a signal
+    signal: int | None = None
+    how: Literal["stopped", "forced", "died", "left running"] = "stopped"
+    crash: str | None = None  # one sentence, from the log or the signal
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """One variant's trial: the server, what went wrong, where its log is."""
+
+    variant: str
+    trial: int
+    started_at: str  # UTC, ISO 8601
+    server: ServerFacts
+    end: ServerEnd | None = None
+    failure: Failure | None = None
+    log: str | None = None  # file name inside the run's folder
+    warnings: tuple[str, ...] = ()
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """What must match for a comparison of a scope to mean anything."""
+
+    deployment: str
+    scenario: str
+    seed: int
+    numerics: str | None = None  # backends used and CPU features or GPU architecture
+    machine: str | None = None  # numerics and the machine's name
+
+
+class Info(msgspec.Struct, frozen=True):
+    """What people change on purpose: shown as 'what differs', never a match key."""
+
+    build: str | None = None
+    server: str = ""
+    model: str = ""  # name, size and sampled hash
+    flags: dict[str, dict[str, str]] = {}  # variant -> flag -> value as given
+    env: dict[str, str] = {}
+    commit: str | None = None  # of the user's repository
+    kernel: str = ""
+    benchsuite: str = ""
+
+
+class NotApplicable(msgspec.Struct, frozen=True):
+    """A variant that could not run here, and why."""
+
+    variant: str
+    reason: str
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """Everything that was seen in one run of one scenario."""
+
+    schema_version: int
+    id: str
+    started_at: str  # UTC, ISO 8601
+    wall_seconds: float
+    scenario: str
+    scenario_path: str
+    title: str
+    digests: dict[str, str]  # variant -> digest of what changes the measurement
+    fingerprint: Fingerprint
+    info: Info
+    trials: int
+    launches: tuple[Launch, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    unmeasured: tuple[Unmeasured, ...] = ()
+    not_applicable: tuple[NotApplicable, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+    verdict: Verdict | None = None
+    baseline: str | None = None  # where the baselines came from
+    interrupted: bool = False
+    warnings: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}

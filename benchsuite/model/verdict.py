@@ -1,0 +1,42 @@
+"""Outcomes of gates and of a whole run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+State = Literal["same", "improved", "regressed", "changed", "missing", "new", "inconclusive"]
+"""How a measurement compares with its reference."""
+
+Outcome = Literal["pass", "fail", "inconclusive", "not applicable", "xfail", "xpass", "error"]
+
+Level = Literal["block", "advise"]
+
+
+class GateResult(msgspec.Struct, frozen=True):
+    """What one gate found in one variant."""
+
+    metric: str  # selector as written
+    variant: str
+    rule: str  # in words: `equals baseline`, `at most 96 MiB`, `same as variant B`
+    outcome: Outcome
+    level: Level
+    expected: str  # as printed; empty where there is nothing
+    observed: str
+    reason: str  # one sentence: why, and for anything but a pass what to do
+    state: State | None = None
+    line: int = 0  # in the scenario file
+    why: str = ""  # the scenario author's sentence
+    differs: tuple[str, ...] = ()  # from the baseline's info: `build b1 -> b2`
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The worst outcome of all blocking gates and launches, with reasons."""
+
+    outcome: Literal[
+        "pass", "fail", "inconclusive", "server failed", "machine failed", "interrupted"
+    ]
+    exit_code: int
+    reasons: tuple[str, ...]  # one sentence each, worst first; empty for a plain pass
+    counts: dict[str, int]  # outcome -> number of gate results; `advice` counts advising non-passes

@@ -1,0 +1,1 @@
+"""The only orchestrators: each joins the parts below it into one command."""

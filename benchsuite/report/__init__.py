@@ -1,0 +1,1 @@
+"""Records and verdicts as text, tables and JSON; pure functions from results to strings."""

@@ -1,0 +1,1 @@
+"""What lies on disk: run records and their journal, baselines."""
