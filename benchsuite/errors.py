@@ -115,7 +115,7 @@ class ServerLiedError(ServerError):
 
 
 class ConnectionLostError(ServerError):
-    """A connection broke, or brought something that is not llama-server's, while the server lives."""
+    """A connection broke, or brought what is no llama-server reply, while the server lives."""
 
 
 class MachineError(BenchsuiteError):
