@@ -10,7 +10,8 @@ BenchsuiteError                  5
 │   ├── ServerCrashError         4   died after it was healthy
 │   ├── ServerHangError          4   a wait reached its limit
 │   ├── ServerLiedError          4   answers contradict the request, the log or each other
-│   └── ConnectionLostError      4   the connection broke while the server lives
+│   ├── ConnectionLostError      4   the connection broke while the server lives
+│   └── RequestRefusedError      4   the server answered a request with an error
 └── MachineError                 5   lock, disk, device, port: the only one worth a blind retry
 
 Must not import anything of the package.
@@ -116,6 +117,22 @@ class ServerLiedError(ServerError):
 
 class ConnectionLostError(ServerError):
     """A connection broke, or brought what is no llama-server reply, while the server lives."""
+
+
+class RequestRefusedError(ServerError):
+    """The server answered a request with an error of its own.
+
+    Args:
+        status: HTTP status.
+        kind: The server's word for it (`exceed_context_size_error`, ...); empty if it gave none.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, kind: str = "", hint: str | None = None
+    ) -> None:
+        self.status = status
+        self.kind = kind
+        super().__init__(message, hint=hint)
 
 
 class MachineError(BenchsuiteError):

@@ -1,0 +1,377 @@
+"""The client of llama-server's HTTP API: one method an endpoint, every fault a named error.
+
+It sends what it is told and no more, and never repeats a request by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+
+from benchsuite.client.body import ChatParts, completion_reply, expect_object, read_text
+from benchsuite.client.prometheus import parse_counters
+from benchsuite.client.reply import Reply, Stamps
+from benchsuite.client.sse import Event, EventReader
+from benchsuite.client.transport import RetiringTransport
+from benchsuite.errors import (
+    ConfigError,
+    ConnectionLostError,
+    RequestRefusedError,
+    ServerHangError,
+    ServerLiedError,
+)
+from benchsuite.units import MIB, format_number
+
+
+class Pace(Protocol):
+    """What is awaited before each request; `asyncio_throttle.Throttler` is one."""
+
+    async def acquire(self) -> None:
+        """Return once the next request may be sent."""
+
+
+_CONNECT_SECONDS = 10.0
+_MAX_BODY_BYTES = 64 * MIB
+_RESERVED = frozenset({"prompt", "messages", "stream", "stream_options"})
+
+
+class LlamaClient:
+    """Talks to one llama-server.
+
+    Args:
+        base_url: `http://host:port`, without a trailing slash.
+        api_key: Sent as a bearer token; None sends none.
+        idle_seconds: How long a request may go without a byte (keep-alive comments count).
+        pace: Awaited before each request; None sends at once.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        idle_seconds: float = 60.0,
+        pace: Pace | None = None,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._idle_seconds = idle_seconds
+        self._pace = pace
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        timeout = httpx.Timeout(idle_seconds, connect=min(_CONNECT_SECONDS, idle_seconds))
+        try:
+            secure = httpx.URL(self.base_url).scheme == "https"
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"'{base_url}' is not a URL: {error}") from error
+        self._http = httpx.AsyncClient(
+            base_url=self.base_url,
+            headers=headers,
+            timeout=timeout,
+            transport=RetiringTransport(verify=secure),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    # what the server says of itself
+
+    async def healthy(self) -> bool:
+        """Whether `/health` says that the server is ready; False while it loads (503).
+
+        Raises:
+            ConnectionLostError: Nobody listens, or the answer is not llama-server's.
+            ServerHangError: No answer within the limit.
+        """
+        async with self._exchange("GET", "/health") as response:
+            content = await self._read(response, "/health")
+        if response.status_code == 503 and b"oading" in content:
+            return False
+        if response.status_code != 200:
+            raise self._refused("/health", response, content)
+        body = self._decode("/health", content)
+        return isinstance(body, dict) and body.get("status") in ("ok", "no slot available")
+
+    async def props(self) -> dict[str, Any]:
+        """The object of `/props`."""
+        return expect_object(await self._json("GET", "/props"), "/props")
+
+    async def metrics(self) -> dict[str, float] | None:
+        """The samples of `/metrics` by name; None where the endpoint is off (501) or absent."""
+        async with self._exchange("GET", "/metrics") as response:
+            content = await self._read(response, "/metrics")
+        if response.status_code in (404, 501):
+            return None
+        if response.status_code != 200:
+            raise self._refused("/metrics", response, content)
+        return parse_counters(content.decode("utf-8", "replace"))
+
+    async def slots(self) -> list[dict[str, Any]] | None:
+        """The objects of `/slots`; None where the endpoint is off (501) or absent."""
+        try:
+            body = await self._json("GET", "/slots")
+        except RequestRefusedError as error:
+            if error.status in (404, 501):
+                return None
+            raise
+        if not isinstance(body, list):
+            raise ServerLiedError("/slots should be a list")
+        return [expect_object(slot, "a slot of /slots") for slot in body]
+
+    # text and tokens
+
+    async def tokenise(self, text: str) -> list[int]:
+        """The token ids of `text`, no special tokens added (`/tokenize`)."""
+        payload = {"content": text, "add_special": False}
+        body = expect_object(await self._json("POST", "/tokenize", payload), "/tokenize")
+        tokens = body.get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(token, int) for token in tokens):
+            raise ServerLiedError("/tokenize: 'tokens' should be a list of token ids")
+        return tokens
+
+    async def apply_template(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """The prompt that a chat with these messages becomes (`/apply-template`)."""
+        payload = {"messages": list(messages)}
+        body = await self._json("POST", "/apply-template", payload)
+        return read_text(expect_object(body, "/apply-template"), "prompt", "/apply-template")
+
+    # generation
+
+    async def chat(self, messages: Sequence[Mapping[str, str]], fields: Mapping[str, Any]) -> Reply:
+        """One streamed `/v1/chat/completions`.
+
+        Args:
+            messages: The conversation, `role` and `content` each.
+            fields: Everything else of the body (`max_tokens`, `temperature`, `id_slot`, ...).
+
+        Raises:
+            RequestRefusedError: The server answered with an error, at once or mid-stream.
+            ConnectionLostError: The stream ended before `[DONE]`.
+            ServerHangError: No byte within the limit.
+            ServerLiedError: A field has a type that it cannot have.
+        """
+        payload = {
+            "messages": list(messages),
+            **_checked(fields),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        parts = ChatParts()
+        stamps = _Stopwatch()
+        done = False
+        async for event in self._events("/v1/chat/completions", payload, stamps):
+            if event.data == "[DONE]":
+                done = True
+            elif parts.take(self._event_object("/v1/chat/completions", event)):
+                stamps.token()
+        if not done:
+            raise ConnectionLostError("/v1/chat/completions: the stream ended before '[DONE]'")
+        return parts.reply(stamps.read(), tuple(stamps.tokens_ns))
+
+    async def complete(self, prompt: str, fields: Mapping[str, Any]) -> Reply:
+        """One streamed `/completion`.
+
+        Args:
+            prompt: The raw prompt; special tokens in it are parsed, as llama-server does.
+            fields: Everything else of the body (`n_predict`, `temperature`, `id_slot`, ...).
+
+        Raises:
+            RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`;
+                the last event is the one with `stop: true`.
+        """
+        payload = {"prompt": prompt, **_checked(fields), "stream": True}
+        pieces: list[str] = []
+        stamps = _Stopwatch()
+        final: dict[str, Any] | None = None
+        async for event in self._events("/completion", payload, stamps):
+            if event.data == "[DONE]":
+                continue
+            body = self._event_object("/completion", event)
+            piece = read_text(body, "content", "/completion")
+            pieces.append(piece)
+            if piece:
+                stamps.token()
+            if body.get("stop") is True:
+                final = body
+        if final is None:
+            raise ConnectionLostError(
+                "/completion: the stream ended before an event with 'stop: true'"
+            )
+        return completion_reply(final, "".join(pieces), stamps.read(), tuple(stamps.tokens_ns))
+
+    # below: one exchange, and how it can fail
+
+    async def _json(self, method: str, path: str, payload: Any = None) -> Any:
+        async with self._exchange(method, path, payload) as response:
+            content = await self._read(response, path)
+        if response.status_code != 200:
+            raise self._refused(path, response, content)
+        return self._decode(path, content)
+
+    async def _events(self, path: str, payload: Any, stamps: _Stopwatch) -> AsyncIterator[Event]:
+        reader = EventReader()
+        async with self._exchange("POST", path, payload, stamps) as response:
+            stamps.headers_ns = time.monotonic_ns()
+            if response.status_code != 200:
+                raise self._refused(path, response, await self._read(response, path))
+            if "text/event-stream" not in response.headers.get("content-type", ""):
+                content = await self._read(response, path)
+                raise ConnectionLostError(
+                    f"{path}: expected a stream of events, got {self._kind_of(response, content)}"
+                )
+            async for chunk in response.aiter_raw():
+                for event in reader.feed(chunk):
+                    yield event
+            stamps.end_ns = time.monotonic_ns()
+            if reader.pending:
+                raise ConnectionLostError(f"{path}: the stream was cut in the middle of an event")
+
+    @asynccontextmanager
+    async def _exchange(
+        self, method: str, path: str, payload: Any = None, stamps: _Stopwatch | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        content = None if payload is None else msgspec.json.encode(payload)
+        headers = {} if payload is None else {"Content-Type": "application/json"}
+        if self._pace is not None:
+            await self._pace.acquire()
+        if stamps is not None:
+            stamps.sent_ns = time.monotonic_ns()
+        where = f"{self.base_url}{path}"
+        try:
+            async with self._http.stream(
+                method, path, content=content, headers=headers
+            ) as response:
+                yield response
+        except httpx.ConnectTimeout as error:
+            raise ServerHangError(
+                f"{where}: no connection within {_CONNECT_SECONDS:g} s"
+            ) from error
+        except httpx.TimeoutException as error:
+            raise ServerHangError(
+                f"{where}: no byte for {format_number(self._idle_seconds)} s (the limit of a "
+                "request without bytes)",
+                hint="raise it with --idle-limit SECONDS if the server is only slow",
+            ) from error
+        except httpx.ConnectError as error:
+            raise ConnectionLostError(f"cannot connect to {self.base_url}: {error}") from error
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
+            raise ConfigError(f"cannot send to '{where}': {error}") from error
+        except httpx.HTTPError as error:
+            detail = str(error) or type(error).__name__
+            raise ConnectionLostError(f"{where}: the connection broke: {detail}") from error
+
+    async def _read(self, response: httpx.Response, path: str) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async for chunk in response.aiter_bytes():
+            size += len(chunk)
+            if size > _MAX_BODY_BYTES:
+                raise ServerLiedError(f"{path}: the answer is larger than 64 MiB")
+            pieces.append(chunk)
+        return b"".join(pieces)
+
+    def _decode(self, path: str, content: bytes) -> Any:
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConnectionLostError(
+                f"{self.base_url}{path} did not answer with JSON but with {_quoted(content)}",
+                hint="is this the address of a llama-server?",
+            ) from error
+
+    def _event_object(self, path: str, event: Event) -> dict[str, Any]:
+        body = expect_object(self._decode(path, event.data.encode()), f"{path}: an event")
+        error = body.get("error") if "error" in body else (body if event.kind == "error" else None)
+        if error is not None:
+            status, kind, message = _error_of({"error": error})
+            raise RequestRefusedError(
+                f"{path}: the server ended the stream with an error: {message}",
+                status=status,
+                kind=kind,
+            )
+        return body
+
+    def _kind_of(self, response: httpx.Response, content: bytes) -> str:
+        kind = response.headers.get("content-type", "no content type").split(";")[0]
+        return f"{kind}: {_quoted(content)}"
+
+    def _refused(
+        self, path: str, response: httpx.Response, content: bytes
+    ) -> RequestRefusedError | ConnectionLostError:
+        status = response.status_code
+        where = f"{self.base_url}{path}"
+        if 300 <= status < 400:
+            target = response.headers.get("location", "nowhere")
+            return ConnectionLostError(
+                f"{where} redirects ({status}) to {target}", hint="give that address itself"
+            )
+        try:
+            _, kind, message = _error_of(msgspec.json.decode(content))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return ConnectionLostError(
+                f"{where} answered {status} with {self._kind_of(response, content)}",
+                hint="is this the address of a llama-server?",
+            )
+        hint = None
+        if status == 401:
+            hint = "name the variable that holds the server's key: --api-key-env NAME"
+        elif kind == "exceed_context_size_error":
+            hint = "raise ctx-size, or shorten the prompts of the scenario"
+        return RequestRefusedError(
+            f"{where} answered {status}: {message}", status=status, kind=kind, hint=hint
+        )
+
+
+class _Stopwatch:
+    """The moments of one request, filled in as they come."""
+
+    def __init__(self) -> None:
+        self.scheduled_ns = time.monotonic_ns()
+        self.sent_ns = self.scheduled_ns
+        self.headers_ns = 0
+        self.end_ns = 0
+        self.tokens_ns: list[int] = []
+
+    def token(self) -> None:
+        self.tokens_ns.append(time.monotonic_ns())
+
+    def read(self) -> Stamps:
+        return Stamps(
+            scheduled_ns=self.scheduled_ns,
+            sent_ns=self.sent_ns,
+            headers_ns=self.headers_ns,
+            first_token_ns=self.tokens_ns[0] if self.tokens_ns else 0,
+            last_token_ns=self.tokens_ns[-1] if self.tokens_ns else 0,
+            end_ns=self.end_ns or time.monotonic_ns(),
+        )
+
+
+def _checked(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    taken = _RESERVED.intersection(fields)
+    if taken:
+        raise ConfigError(f"a request may not set '{min(taken)}': the step sets it")
+    return fields
+
+
+def _error_of(body: Any) -> tuple[int, str, str]:
+    """Status, kind and message of an error body; tolerant, since forks vary it."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if isinstance(error, dict):
+        code = error.get("code")
+        status = code if isinstance(code, int) and not isinstance(code, bool) else 0
+        kind = error.get("type")
+        message = error.get("message", "no message")
+        return status, kind if isinstance(kind, str) else "", str(message)[:500]
+    return 0, "", str(error)[:500]
+
+
+def _quoted(content: bytes) -> str:
+    text = content[:80].decode("utf-8", "replace").strip()
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return f"'{printable}{'...' if len(content) > 80 else ''}'" if printable else "nothing"
