@@ -1,0 +1,74 @@
+"""From one reply to its measurements, and to what it left untold; pure."""
+
+from __future__ import annotations
+
+from benchsuite.client.reply import Reply
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.model.record import Measurement, Unmeasured, Value
+
+_NS_PER_MS = 1_000_000
+
+_UNTOLD = {
+    "cached_tokens": "this build's replies do not tell cached tokens (`timings.cache_n` is sent "
+    "since September 2025)",
+    "evaluated_tokens": "the reply has no `timings.prompt_n`",
+    "prompt_tokens": "the reply does not count its prompt",
+    "output_tokens": "the reply does not count its output",
+    "slot": "nothing tells which slot served: the reply does not name it, and no log line of "
+    "this request could be told apart",
+    "ttft_ms": "no token arrived as an event of its own",
+    "tpot_ms": "fewer than two tokens were generated",
+}
+
+
+def measure_reply(
+    reply: Reply, slot: int | None, labels: dict[str, str], variant: str, trial: int
+) -> tuple[list[Measurement], list[Unmeasured]]:
+    """The measurements of one request.
+
+    Args:
+        reply: What came.
+        slot: The slot that served, wherever that was learnt; None if nowhere.
+        labels: `session` and `turn`, or `request`.
+        variant: Name of the variant.
+        trial: From 1.
+    """
+    measured: list[Measurement] = []
+    unmeasured: list[Unmeasured] = []
+    for name, value in _values(reply, slot).items():
+        if value is not None:
+            unit = CATALOGUE[name].unit
+            measured.append(Measurement(name, value, unit, variant, trial, labels))
+        elif name in _UNTOLD:
+            unmeasured.append(Unmeasured(name, variant, _UNTOLD[name], trial=trial, labels=labels))
+        else:
+            reason = "the reply has no server timings"
+            unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels))
+    return measured, unmeasured
+
+
+def _values(reply: Reply, slot: int | None) -> dict[str, Value | None]:
+    stamps, timings = reply.stamps, reply.timings
+    ttft = tpot = prefill = None
+    if stamps.first_token_ns:
+        ttft = (stamps.first_token_ns - stamps.sent_ns) / _NS_PER_MS
+        if reply.output_tokens is not None and reply.output_tokens > 1:
+            span_ns = stamps.last_token_ns - stamps.first_token_ns
+            tpot = span_ns / _NS_PER_MS / (reply.output_tokens - 1)
+    if timings.prompt_ms and reply.evaluated_tokens is not None:
+        prefill = reply.evaluated_tokens / timings.prompt_ms * 1000
+    return {
+        "cached_tokens": reply.cached_tokens,
+        "evaluated_tokens": reply.evaluated_tokens,
+        "prompt_tokens": reply.prompt_tokens,
+        "output_tokens": reply.output_tokens,
+        "slot": slot,
+        "text": reply.text,
+        "ttft_ms": ttft,
+        "e2e_ms": (stamps.end_ns - stamps.sent_ns) / _NS_PER_MS,
+        "tpot_ms": tpot,
+        "server_prefill_ms": timings.prompt_ms,
+        "server_decode_ms": timings.predicted_ms,
+        "prefill_tokens_per_second": prefill,
+        "decode_tokens_per_second": timings.predicted_per_second,
+    }

@@ -1,0 +1,189 @@
+"""Drives one variant's steps against a server, one request at a time or side by side.
+
+It knows no processes, logs or files: what happens at quiet points, at snapshots and on progress
+is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.client.reply import Reply
+from benchsuite.drive.conversation import Conversation
+from benchsuite.drive.prompts import PromptBook
+from benchsuite.model.scenario import (
+    AUTOMATIC_SNAPSHOTS,
+    CompleteStep,
+    ConcurrentlyStep,
+    IdleStep,
+    RequestSpec,
+    SessionSpec,
+    SnapshotStep,
+    Step,
+    TurnStep,
+)
+
+
+class Served(msgspec.Struct, frozen=True):
+    """One request and its reply."""
+
+    labels: dict[str, str]
+    reply: Reply
+    wanted_slot: int | None  # pinned to; None left the choice to the server
+    alone: bool  # whether no other request of ours was under way
+
+    @property
+    def words(self) -> str:
+        """The request in words, for messages."""
+        return describe_labels(self.labels)
+
+
+def describe_labels(labels: dict[str, str]) -> str:
+    """A request in words: `turn 2 of session A`, `request warm`."""
+    if "session" in labels:
+        return f"turn {labels['turn']} of session {labels['session']}"
+    return f"request {labels['request']}"
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """What the driver calls besides the server."""
+
+    progress: Callable[[str], None]  # before each step, in words
+    served: Callable[[Served], None]  # at once when a request is finished
+    quiet: Callable[[Sequence[Served]], Awaitable[None]]  # after each step, with its requests
+    snapshot: Callable[[str], Awaitable[None]]
+
+
+class Driver:
+    """The state of one variant's drive.
+
+    Args:
+        client: The server.
+        prompts: Where texts come from.
+        hooks: See `Hooks`.
+        chat_by_template: Send pinned chat turns through `/apply-template` and `/completion`,
+            whose reply names the slot; for servers whose log cannot be read.
+    """
+
+    def __init__(
+        self, client: LlamaClient, prompts: PromptBook, hooks: Hooks, *, chat_by_template: bool
+    ) -> None:
+        self._client = client
+        self._prompts = prompts
+        self._hooks = hooks
+        self._chat_by_template = chat_by_template
+        self._conversations: dict[str, Conversation] = {}
+        self.doing = "preparing prompts"
+
+    async def prepare(self, sessions: dict[str, SessionSpec], steps: Sequence[Step]) -> None:
+        """Make every text before the first request, so that making them disturbs nothing."""
+        for spec in sessions.values():
+            system = None
+            if spec.system is not None:
+                system = await self._prompts.text(spec.system, self._client.tokenise)
+            self._conversations[spec.name] = Conversation(spec, system)
+        for step in _flat(steps):
+            spec_of = step.user if isinstance(step, TurnStep) else step.prompt
+            await self._prompts.text(spec_of, self._client.tokenise)
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        """Take every step in order, with the automatic snapshots around them.
+
+        Raises:
+            ServerError: Whatever a request or a hook found.
+        """
+        first, last = AUTOMATIC_SNAPSHOTS
+        await self._snapshot(first)
+        for step in steps:
+            await self._step(step)
+        await self._snapshot(last)
+
+    async def _step(self, step: Step) -> None:
+        match step:
+            case TurnStep() | CompleteStep():
+                await self._hooks.quiet([await self._request(step, alone=True)])
+            case ConcurrentlyStep():
+                await self._hooks.quiet(await self._concurrently(step))
+            case IdleStep():
+                self._tell(f"idle for {step.seconds:g} s")
+                await asyncio.sleep(step.seconds)
+            case SnapshotStep():
+                await self._snapshot(step.name)
+
+    async def _snapshot(self, name: str) -> None:
+        self._tell(f"snapshot {name}")
+        await self._hooks.snapshot(name)
+
+    async def _concurrently(self, step: ConcurrentlyStep) -> list[Served]:
+        alone = len(step.branches) == 1
+
+        async def branch(steps: Sequence[TurnStep | CompleteStep]) -> list[Served]:
+            return [await self._request(inner, alone=alone) for inner in steps]
+
+        tasks = [asyncio.ensure_future(branch(steps)) for steps in step.branches]
+        try:
+            branches = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return [served for results in branches for served in results]
+
+    async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served:
+        served = await (
+            self._turn(step, alone) if isinstance(step, TurnStep) else self._complete(step, alone)
+        )
+        self._hooks.served(served)
+        return served
+
+    async def _turn(self, step: TurnStep, alone: bool) -> Served:
+        conversation = self._conversations[step.session]
+        spec = conversation.spec
+        labels = {"session": spec.name, "turn": str(conversation.turns + 1)}
+        self._tell(describe_labels(labels))
+        user = await self._prompts.text(step.user, self._client.tokenise)
+        messages = conversation.ask(user)
+        fields = _fields(spec.request, spec.slot)
+        if spec.slot is not None and self._chat_by_template:
+            prompt = await self._client.apply_template(messages)
+            reply = await self._client.complete(prompt, {**fields, "n_predict": step.max_tokens})
+        else:
+            reply = await self._client.chat(messages, {**fields, "max_tokens": step.max_tokens})
+        conversation.answered(user, reply.content)
+        return Served(labels, reply, spec.slot, alone)
+
+    async def _complete(self, step: CompleteStep, alone: bool) -> Served:
+        labels = {"request": step.id}
+        self._tell(describe_labels(labels))
+        prompt = await self._prompts.text(step.prompt, self._client.tokenise)
+        fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
+        return Served(labels, await self._client.complete(prompt, fields), step.slot, alone)
+
+    def _tell(self, words: str) -> None:
+        self.doing = words
+        self._hooks.progress(words)
+
+
+def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"temperature": request.temperature, **request.extra}
+    if request.cache_prompt is not None:
+        fields["cache_prompt"] = request.cache_prompt
+    if slot is not None:
+        fields["id_slot"] = slot
+    return fields
+
+
+def _flat(steps: Sequence[Step]) -> list[TurnStep | CompleteStep]:
+    found: list[TurnStep | CompleteStep] = []
+    for step in steps:
+        if isinstance(step, TurnStep | CompleteStep):
+            found.append(step)
+        elif isinstance(step, ConcurrentlyStep):
+            found.extend(inner for branch in step.branches for inner in branch)
+    return found
