@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from benchsuite.client.reply import Reply
 
-_COUNTERS = {
+_COUNTERS: dict[str, tuple[str, Callable[[Reply], int | None]]] = {
     "prompt_tokens_total": ("evaluated", lambda reply: reply.evaluated_tokens),
     "prompt_tokens_cached_total": ("cached", lambda reply: reply.cached_tokens),  # not in 10068
     "tokens_predicted_total": ("output", lambda reply: reply.output_tokens),

@@ -1,0 +1,79 @@
+"""Is the server that answers the server that was asked for? Slots, context, unified or not; pure.
+
+`-np 1` in place of `-np 2` gives the very same KV and cached tokens on many workloads: only this
+check sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchsuite.model.record import ServerFacts
+from benchsuite.model.scenario import FlagNeed, FlagValue
+
+_CONTEXT_PADDING = 256  # cells; contexts are padded to it (build 11434)
+_TRUE = frozenset({"true", "on", "yes", "1", ""})
+
+
+def unmet_requirements(
+    flags: Mapping[str, FlagValue], needs: Mapping[str, FlagNeed], facts: ServerFacts
+) -> list[str]:
+    """What the server has otherwise than asked, one sentence each; empty where all is as asked.
+
+    Args:
+        flags: The resolved flags of the variant, canonical long names.
+        needs: What the scenario needs; its minima are checked also where no flag was given.
+        facts: What the server says of itself; None there means that it does not tell.
+    """
+    found: list[str] = []
+    slots = _number(flags.get("parallel"))
+    if slots is not None and slots > 0 and facts.slots is not None and facts.slots != slots:
+        found.append(
+            f"parallel: asked for {slots} slots, the server has {facts.slots} (/props total_slots)"
+        )
+    unified = flags.get("kv-unified")
+    if isinstance(unified, str) and facts.kv_unified is not None:
+        asked = unified.lower() in _TRUE
+        if asked != facts.kv_unified:
+            found.append(
+                f"kv-unified: asked for {_word(asked)}, the server runs {_word(facts.kv_unified)}"
+            )
+    if facts.n_ctx_slot is not None:
+        found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
+    return found
+
+
+def _context(
+    flags: Mapping[str, FlagValue],
+    needs: Mapping[str, FlagNeed],
+    n_ctx_slot: int,
+    facts: ServerFacts,
+) -> list[str]:
+    found: list[str] = []
+    need = needs.get("ctx-size")
+    if need is not None and need.min is not None and need.per == "slot" and n_ctx_slot < need.min:
+        found.append(
+            f"ctx-size: the scenario needs {need.min} tokens a slot, the server has {n_ctx_slot}"
+        )
+    total = _number(flags.get("ctx-size"))
+    if total is None or total <= 0 or facts.slots is None or facts.kv_unified is None:
+        return found
+    share = total if facts.kv_unified else total // facts.slots
+    if not share <= n_ctx_slot < share + _CONTEXT_PADDING and not found:
+        found.append(
+            f"ctx-size: {total} over {facts.slots} slots ({_word(facts.kv_unified)}) makes "
+            f"{share} tokens a slot, the server has {n_ctx_slot} (it caps a slot at the context "
+            "that the model was trained with)"
+        )
+    return found
+
+
+def _number(value: FlagValue) -> int | None:
+    try:
+        return int(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _word(unified: bool) -> str:
+    return "unified KV" if unified else "per-slot KV"

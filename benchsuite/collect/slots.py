@@ -1,0 +1,38 @@
+"""Which slot served a request whose reply does not say so, read from the log; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchsuite.client.reply import Reply
+from benchsuite.logform.facts import SlotTiming
+
+_PRINTED_MS = 0.00501
+"""The log prints milliseconds with two decimals, the reply with three (build 11549)."""
+
+
+def slot_of(reply: Reply, timings: Sequence[SlotTiming]) -> int | None:
+    """The slot whose printed timings are this reply's.
+
+    The log names slot and task in its `print_timing` lines, the reply neither; both give the same
+    prompt and generation counts and times, which no two requests share in practice.
+
+    Returns:
+        The slot; None if no line, or lines of several slots, match.
+    """
+    told = reply.timings
+    if told.prompt_ms is None or told.prompt_n is None:
+        return None
+    matching = {
+        timing.slot
+        for timing in timings
+        if timing.slot is not None
+        and timing.prompt_tokens == told.prompt_n
+        and abs(timing.prompt_ms - told.prompt_ms) <= _PRINTED_MS
+        and (
+            told.predicted_ms is None
+            or timing.decode_ms is None
+            or abs(timing.decode_ms - told.predicted_ms) <= _PRINTED_MS
+        )
+    }
+    return matching.pop() if len(matching) == 1 else None
