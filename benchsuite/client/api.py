@@ -6,8 +6,8 @@ It sends what it is told and no more, and never repeats a request by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
 import httpx
@@ -165,11 +165,12 @@ class LlamaClient:
         parts = ChatParts()
         stamps = _Stopwatch()
         done = False
-        async for event in self._events("/v1/chat/completions", payload, stamps):
-            if event.data == "[DONE]":
-                done = True
-            elif parts.take(self._event_object("/v1/chat/completions", event)):
-                stamps.token()
+        async with aclosing(self._events("/v1/chat/completions", payload, stamps)) as events:
+            async for event in events:
+                if event.data == "[DONE]":
+                    done = True
+                elif parts.take(self._event_object("/v1/chat/completions", event)):
+                    stamps.token()
         if not done:
             raise ConnectionLostError("/v1/chat/completions: the stream ended before '[DONE]'")
         return parts.reply(stamps.read(), tuple(stamps.tokens_ns))
@@ -189,16 +190,17 @@ class LlamaClient:
         pieces: list[str] = []
         stamps = _Stopwatch()
         final: dict[str, Any] | None = None
-        async for event in self._events("/completion", payload, stamps):
-            if event.data == "[DONE]":
-                continue
-            body = self._event_object("/completion", event)
-            piece = read_text(body, "content", "/completion")
-            pieces.append(piece)
-            if piece:
-                stamps.token()
-            if body.get("stop") is True:
-                final = body
+        async with aclosing(self._events("/completion", payload, stamps)) as events:
+            async for event in events:
+                if event.data == "[DONE]":
+                    continue
+                body = self._event_object("/completion", event)
+                piece = read_text(body, "content", "/completion")
+                pieces.append(piece)
+                if piece:
+                    stamps.token()
+                if body.get("stop") is True:
+                    final = body
         if final is None:
             raise ConnectionLostError(
                 "/completion: the stream ended before an event with 'stop: true'"
@@ -214,7 +216,9 @@ class LlamaClient:
             raise self._refused(path, response, content)
         return self._decode(path, content)
 
-    async def _events(self, path: str, payload: Any, stamps: _Stopwatch) -> AsyncIterator[Event]:
+    async def _events(
+        self, path: str, payload: Any, stamps: _Stopwatch
+    ) -> AsyncGenerator[Event, None]:
         reader = EventReader()
         async with self._exchange("POST", path, payload, stamps) as response:
             stamps.headers_ns = time.monotonic_ns()

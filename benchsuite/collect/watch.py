@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.process_memory import MemoryReading, MemorySampler
@@ -32,7 +30,7 @@ _MEMORY = (
 class Keep(Protocol):
     """Takes one event of the journal."""
 
-    def __call__(self, kind: str, event: dict[str, Any]) -> None: ...
+    def __call__(self, kind: str, **fields: Any) -> None: ...
 
 
 class Watch:
@@ -103,12 +101,10 @@ class Watch:
         """Keep a reply in the journal at once, before anything else can fail."""
         self._keep(
             "reply",
-            {
-                "variant": self._variant,
-                "trial": self._trial,
-                "labels": served.labels,
-                "reply": msgspec.to_builtins(served.reply),
-            },
+            variant=self._variant,
+            trial=self._trial,
+            labels=served.labels,
+            reply=served.reply,
         )
 
     async def quiet(self, batch: Sequence[Served]) -> None:
@@ -184,7 +180,7 @@ class Watch:
             return
         before = self._counters
         self._counters = await self._client.metrics() or before
-        self._keep("counters", {"variant": self._variant, "counters": self._counters})
+        self._keep("counters", variant=self._variant, trial=self._trial, counters=self._counters)
         replies = [served.reply for served in batch]
         problems = contradictions_with_counters(before, self._counters, replies)
         if problems and self._owned:
@@ -243,7 +239,4 @@ class Watch:
         )
 
     def _keep_reading(self, reading: MemoryReading) -> None:
-        self._keep(
-            "memory",
-            {"variant": self._variant, "trial": self._trial, **msgspec.to_builtins(reading)},
-        )
+        self._keep("memory", variant=self._variant, trial=self._trial, reading=reading)

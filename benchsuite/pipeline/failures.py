@@ -1,0 +1,45 @@
+"""From an exception, and how the server ended, to the failure that the record keeps; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from benchsuite.errors import (
+    BenchsuiteError,
+    MachineError,
+    ServerCrashError,
+    ServerHangError,
+    ServerLiedError,
+    ServerStartError,
+)
+from benchsuite.model.record import Failure
+
+_Kind = Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted"]
+
+_KINDS: tuple[tuple[type[BenchsuiteError], _Kind], ...] = (
+    (MachineError, "machine"),
+    (ServerStartError, "start"),
+    (ServerCrashError, "crash"),
+    (ServerHangError, "hang"),
+    (ServerLiedError, "lied"),
+)
+
+
+def failure_of(
+    error: BenchsuiteError, *, step: str, healthy_before: bool, last_lines: Sequence[str]
+) -> Failure:
+    """The failure that `error` is, with where it happened."""
+    kind: _Kind = "connection"
+    for kind_of_error, name in _KINDS:
+        if isinstance(error, kind_of_error):
+            kind = name
+            break
+    return Failure(
+        kind=kind,
+        message=str(error),
+        hint=error.hint,
+        step=step,
+        healthy_before=healthy_before,
+        last_lines=tuple(last_lines),
+    )

@@ -1,0 +1,28 @@
+"""What a user asks of a run, apart from the scenario."""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchsuite.model.plan import Limits
+
+
+class RunOptions(msgspec.Struct, frozen=True):
+    """The options of `benchsuite run` and `benchsuite show`; None where not given."""
+
+    deployment: str | None = None
+    server: str | None = None
+    model: str | None = None
+    url: str | None = None
+    api_key_env: str | None = None
+    variants: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()  # FLAG=VALUE
+    trials: int = 1
+    seed: int = 0
+    against: str | None = None
+    out: str | None = None  # folder of runs
+    machine: str | None = None
+    requests_per_second: float | None = None  # towards attached servers; 0 lifts the cap
+    allow_new: bool = False
+    require_all: bool = False
+    limits: Limits = Limits()

@@ -1,0 +1,181 @@
+"""The client against scripted answers: every fault is a named error, nothing is sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.errors import (
+    BenchsuiteError,
+    ConfigError,
+    ConnectionLostError,
+    RequestRefusedError,
+    ServerHangError,
+    ServerLiedError,
+)
+
+Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def _server(answer: Answer) -> AsyncIterator[str]:
+    """A loopback HTTP server that answers every request by `answer(head, writer)`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                for line in head.split(b"\r\n"):
+                    if line.lower().startswith(b"content-length:"):
+                        await reader.readexactly(int(line.split(b":")[1]))
+                await answer(head, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def _fixed(status: str, body: bytes, kind: str = "application/json", extra: str = "") -> Answer:
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{extra}"
+            f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        await writer.drain()
+
+    return answer
+
+
+async def _ask(answer: Answer, call: str, *, idle_seconds: float = 5.0) -> object:
+    async with _server(answer) as url:
+        client = LlamaClient(url, idle_seconds=idle_seconds)
+        try:
+            if call == "healthy":
+                return await client.healthy()
+            if call == "props":
+                return await client.props()
+            if call == "tokenise":
+                return await client.tokenise("x")
+            if call == "chat":
+                return await client.chat([{"role": "user", "content": "x"}], {})
+            return await client.complete("x", {})
+        finally:
+            await client.aclose()
+
+
+def _run(answer: Answer, call: str, *, idle_seconds: float = 5.0) -> object:
+    return asyncio.run(_ask(answer, call, idle_seconds=idle_seconds))
+
+
+STREAM = "text/event-stream"
+
+
+@pytest.mark.parametrize(
+    ("answer", "call", "error", "words"),
+    [
+        (_fixed("200 OK", b"<html>hi</html>", "text/html"), "healthy", ConnectionLostError,
+         "did not answer with JSON but with '<html>hi</html>'"),
+        (_fixed("502 Bad Gateway", b"<html>", "text/html"), "props", ConnectionLostError,
+         "answered 502 with text/html"),
+        (_fixed("301 Moved", b"", extra="Location: http://127.0.0.1:1/\r\n"), "props",
+         ConnectionLostError, r"redirects \(301\) to http://127.0.0.1:1/"),
+        (_fixed("401 Unauthorized", b'{"error":{"code":401,"message":"Invalid API Key"}}'),
+         "props", RequestRefusedError, "answered 401: Invalid API Key"),
+        (_fixed("200 OK", b"[1]"), "props", ServerLiedError, "/props should be a JSON object"),
+        (_fixed("200 OK", b'{"tokens": ["a"]}'), "tokenise", ServerLiedError, "token ids"),
+        (_fixed("200 OK", b"{}"), "chat", ConnectionLostError, "expected a stream of events"),
+        (_fixed("200 OK", b'data: {"choices":[]}\n\n', STREAM), "chat", ConnectionLostError,
+         r"ended before '\[DONE\]'"),
+        (_fixed("200 OK", b'data: {"content":"a","stop":false}\n\n', STREAM), "complete",
+         ConnectionLostError, "ended before an event with 'stop: true'"),
+        (_fixed("200 OK", b'data: {"choices":[]}\n\ndata: {"ch', STREAM), "chat",
+         ConnectionLostError, "cut in the middle of an event"),
+        (_fixed("200 OK", b'data: {"error":{"code":500,"message":"Context size has been '
+                b'exceeded."}}\n\n', STREAM), "complete", RequestRefusedError,
+         "ended the stream with an error: Context size has been exceeded"),
+        (_fixed("200 OK", b"data: {oops\n\n", STREAM), "complete", ConnectionLostError,
+         "did not answer with JSON"),
+    ],
+)  # fmt: skip
+def test_each_fault_is_a_named_error(
+    answer: Answer, call: str, error: type[BenchsuiteError], words: str
+) -> None:
+    """A wrong answer is told apart from a refusal and from a broken connection."""
+    with pytest.raises(error, match=words):
+        _run(answer, call)
+
+
+def test_loading_is_not_yet_healthy() -> None:
+    """503 with 'Loading model' is normal while a server starts."""
+    body = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
+    assert _run(_fixed("503 Service Unavailable", body), "healthy") is False
+    assert _run(_fixed("200 OK", b'{"status":"ok"}'), "healthy") is True
+
+
+def test_a_missing_key_says_how_to_give_one() -> None:
+    """The remedy of a 401 names the option."""
+    with pytest.raises(RequestRefusedError) as caught:
+        _run(_fixed("401 Unauthorized", b'{"error":{"code":401,"message":"no"}}'), "props")
+    assert "--api-key-env" in str(caught.value.hint)
+
+
+def test_silence_reaches_the_limit_and_names_it() -> None:
+    """A server that accepts and never replies ends in a hang, with the limit in the message."""
+
+    async def silent(head: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)
+
+    with pytest.raises(ServerHangError, match=r"no byte for 0\.2 s"):
+        _run(silent, "props", idle_seconds=0.2)
+
+
+def test_a_refused_connection_says_where() -> None:
+    """Nobody listens on port 1."""
+    with pytest.raises(ConnectionLostError, match=r"cannot connect to http://127\.0\.0\.1:1"):
+        asyncio.run(LlamaClient("http://127.0.0.1:1").props())
+
+
+def test_a_server_that_closes_after_100_requests_is_never_surprising() -> None:
+    """llama-server's HTTP library drops a connection after 100 requests without a word."""
+    served: dict[int, int] = {}
+
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        served[id(writer)] = served.get(id(writer), 0) + 1
+        await _fixed("200 OK", b"{}")(head, writer)
+        if served[id(writer)] == 100:
+            writer.close()
+
+    async def many() -> None:
+        async with _server(answer) as url:
+            client = LlamaClient(url)
+            for _ in range(350):
+                await client.props()
+            await asyncio.gather(*(client.props() for _ in range(150)))
+            await client.aclose()
+
+    asyncio.run(many())
+    assert sum(served.values()) == 500
+    assert max(served.values()) < 100
+
+
+@pytest.mark.parametrize("url", ["not a url", "ftp://127.0.0.1/", "http://[::1"])
+def test_what_is_no_address_is_a_usage_error(url: str) -> None:
+    """A malformed URL is the user's to mend."""
+    with pytest.raises(ConfigError):
+        asyncio.run(LlamaClient(url).props())
+
+
+def test_a_step_keeps_its_own_fields() -> None:
+    """Extra request fields cannot replace the prompt."""
+    with pytest.raises(ConfigError, match="may not set 'prompt'"):
+        asyncio.run(LlamaClient("http://127.0.0.1:1").complete("x", {"prompt": "y"}))

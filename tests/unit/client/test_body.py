@@ -1,0 +1,116 @@
+"""Replies are read strictly: absent counts stay unknown, wrong types are the server's lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchsuite.client.body import ChatParts, completion_reply, read_timings
+from benchsuite.client.reply import Stamps
+from benchsuite.errors import ServerLiedError
+
+STAMPS = Stamps(scheduled_ns=1, sent_ns=2)
+
+
+def _final(**changes: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "stop": True,
+        "id_slot": 1,
+        "tokens_evaluated": 50,
+        "tokens_predicted": 8,
+        "tokens_cached": 57,
+        "stop_type": "limit",
+        "timings": {"cache_n": 40, "prompt_n": 10, "prompt_ms": 2.5, "predicted_n": 8},
+    }
+    return body | changes
+
+
+def test_a_completion_counts_its_whole_prompt() -> None:
+    """`tokens_evaluated` is the whole prompt, and `tokens_cached` is never taken for reuse."""
+    reply = completion_reply(_final(), "text", STAMPS, ())
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.evaluated_tokens) == (50, 40, 10)
+    assert reply.slot == 1
+
+
+@pytest.mark.parametrize("slot", [-1, None, True, "1"])
+def test_a_slot_that_is_not_named_is_unknown(slot: object) -> None:
+    """Partial events carry -1; nothing but a slot number is taken for one."""
+    assert completion_reply(_final(id_slot=slot), "", STAMPS, ()).slot is None
+
+
+def test_builds_without_cache_n_leave_cached_tokens_unknown() -> None:
+    """Before September 2025 cached tokens are missing, which is not 0."""
+    reply = completion_reply(_final(timings={"prompt_n": 10}), "", STAMPS, ())
+    assert reply.cached_tokens is None
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "7", True, float("nan")])
+def test_a_count_of_a_wrong_type_is_a_lie(value: object) -> None:
+    """A count is a whole number of 0 or more."""
+    with pytest.raises(ServerLiedError, match="'cache_n' should be a count"):
+        read_timings({"timings": {"cache_n": value}}, "/completion")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "3", False])
+def test_a_time_that_is_no_number_is_a_lie(value: object) -> None:
+    """NaN and text are no times."""
+    with pytest.raises(ServerLiedError, match="'prompt_ms' should be a number"):
+        read_timings({"timings": {"prompt_ms": value}}, "/completion")
+
+
+def _chat(*chunks: dict[str, Any]) -> ChatParts:
+    parts = ChatParts()
+    for chunk in chunks:
+        parts.take(chunk)
+    return parts
+
+
+def test_a_chat_is_put_together_from_its_chunks() -> None:
+    """Content comes in deltas, timings in the finish chunk, usage in the last one."""
+    reply = _chat(
+        {"choices": [{"delta": {"role": "assistant", "content": None}}]},
+        {"choices": [{"delta": {"reasoning_content": "hm "}}]},
+        {"choices": [{"delta": {"content": "yes"}}]},
+        {
+            "choices": [{"delta": {}, "finish_reason": "length"}],
+            "timings": {"cache_n": 3, "prompt_n": 4, "predicted_n": 2},
+        },
+        {
+            "choices": [],
+            "usage": {
+                "prompt_tokens": 7,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 3},
+            },
+        },
+    ).reply(STAMPS, ())
+    assert reply.text == "hm yes"
+    assert reply.content == "yes"
+    assert (reply.prompt_tokens, reply.cached_tokens, reply.output_tokens) == (7, 3, 2)
+    assert reply.finish == "length"
+
+
+def test_a_chat_without_usage_takes_the_prompt_from_timings() -> None:
+    """cache_n + prompt_n is the whole prompt."""
+    reply = _chat({"choices": [], "timings": {"cache_n": 3, "prompt_n": 4}}).reply(STAMPS, ())
+    assert reply.prompt_tokens == 7
+
+
+def test_two_counts_of_cached_tokens_must_agree() -> None:
+    """`usage` and `timings` count the same tokens."""
+    parts = _chat(
+        {"choices": [], "timings": {"cache_n": 3, "prompt_n": 4}},
+        {
+            "choices": [],
+            "usage": {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}},
+        },
+    )
+    with pytest.raises(ServerLiedError, match="2 cached tokens in 'usage' and 3 in 'timings'"):
+        parts.reply(STAMPS, ())
+
+
+def test_a_chunk_without_choices_is_a_lie() -> None:
+    """An object of another kind is not taken for an empty reply."""
+    with pytest.raises(ServerLiedError, match="'choices' should be a list"):
+        ChatParts().take({"object": "error"})

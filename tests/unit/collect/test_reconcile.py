@@ -1,0 +1,55 @@
+"""Counts that contradict each other are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
+
+
+def _reply(prompt: int | None, cached: int | None, evaluated: int | None, output: int = 8) -> Reply:
+    return Reply(
+        text="",
+        content="",
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        evaluated_tokens=evaluated,
+        output_tokens=output,
+        slot=None,
+        finish="length",
+        truncated=False,
+        timings=Timings(),
+        stamps=Stamps(scheduled_ns=0, sent_ns=0),
+    )
+
+
+def test_cached_and_evaluated_make_the_prompt() -> None:
+    """The invariant of every build: cache_n + prompt_n == tokens_evaluated."""
+    assert contradiction_in(_reply(50, 40, 10)) is None
+    assert "make 49, but the reply counts 50" in str(contradiction_in(_reply(50, 40, 9)))
+
+
+def test_what_is_not_told_contradicts_nothing() -> None:
+    """A build that does not tell cached tokens is no liar."""
+    assert contradiction_in(_reply(50, None, 10)) is None
+
+
+def test_counters_must_move_by_what_replies_tell() -> None:
+    """Each counter is held against the sum over the replies in between."""
+    before = {"prompt_tokens_total": 100.0, "tokens_predicted_total": 10.0}
+    replies = [_reply(50, 40, 10), _reply(20, 0, 20)]
+    after = {"prompt_tokens_total": 130.0, "tokens_predicted_total": 26.0}
+    assert contradictions_with_counters(before, after, replies) == []
+    off = after | {"prompt_tokens_total": 170.0}
+    assert contradictions_with_counters(before, off, replies) == [
+        "/metrics counted 70 evaluated tokens (prompt_tokens_total) where the replies count 30"
+    ]
+
+
+@pytest.mark.parametrize("missing", ["before", "after"])
+def test_a_counter_that_a_build_lacks_is_passed_over(missing: str) -> None:
+    """`prompt_tokens_cached_total` came after build 10068."""
+    counters = {"prompt_tokens_cached_total": 5.0}
+    before, after = ({}, counters) if missing == "before" else (counters, {})
+    assert contradictions_with_counters(before, after, [_reply(50, 40, 10)]) == []

@@ -1,0 +1,46 @@
+"""A server that ignored a flag is found by what it says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.model.record import ServerFacts
+from benchsuite.model.scenario import FlagNeed
+
+
+def _facts(slots: int, n_ctx_slot: int, unified: bool | None) -> ServerFacts:
+    return ServerFacts("binary", slots=slots, n_ctx_slot=n_ctx_slot, kv_unified=unified)
+
+
+@pytest.mark.parametrize(
+    ("flags", "facts", "words"),
+    [
+        ({"parallel": "2", "ctx-size": "8192"}, _facts(2, 4096, False), None),
+        ({"parallel": "2", "ctx-size": "8192"}, _facts(1, 8192, False), "asked for 2 slots"),
+        ({"parallel": "3", "ctx-size": "1000"}, _facts(3, 512, False), None),
+        ({"parallel": "2", "ctx-size": "8192"}, _facts(2, 2048, False), "makes 4096 tokens"),
+        ({"parallel": "2", "ctx-size": "8192", "kv-unified": "true"}, _facts(2, 8192, True), None),
+        ({"parallel": "2", "kv-unified": "true"}, _facts(2, 4096, False), "runs per-slot KV"),
+        ({"kv-unified": "false"}, _facts(2, 4096, True), "asked for per-slot KV"),
+        ({"parallel": "2"}, _facts(2, 4096, None), None),
+    ],
+)
+def test_slots_context_and_unified_are_checked(
+    flags: dict[str, str], facts: ServerFacts, words: str | None
+) -> None:
+    """Contexts are padded to 256 cells, which is no fault; fewer slots are one."""
+    found = unmet_requirements(flags, {}, facts)
+    if words is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert words in found[0]
+
+
+def test_a_minimum_a_slot_holds_for_servers_that_we_did_not_start() -> None:
+    """An attached server has no flags of ours, only what it says of itself."""
+    needs = {"ctx-size": FlagNeed(kind="min", min=4096, per="slot")}
+    assert unmet_requirements({}, needs, _facts(4, 2048, None)) == [
+        "ctx-size: the scenario needs 4096 tokens a slot, the server has 2048"
+    ]
