@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from benchsuite.model.record import ServerFacts
 from benchsuite.model.scenario import FlagNeed, FlagValue
 
+SECRET_FLAGS = frozenset({"api-key", "api-key-file", "hf-token", "ssl-key-file"})
+"""Flags whose values are kept out of every record."""
+
 _CONTEXT_PADDING = 256  # cells; contexts are padded to it (build 11434)
 _TRUE = frozenset({"true", "on", "yes", "1", ""})
 

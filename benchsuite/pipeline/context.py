@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from benchsuite.collect.watch import Keep
 from benchsuite.drive.prompts import PromptBook
-from benchsuite.model.plan import Plan
+from benchsuite.errors import FlagError
+from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import Launch, Measurement, ModelFacts, Unmeasured
+from benchsuite.model.scenario import FlagValue
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
 from benchsuite.store.records import RunFolder
+
+_OURS = (("verbosity", "4"), ("metrics", "true"), ("slots", "true"), ("fit", "off"))
+"""Flags that a launched server gets where its build has them and nobody else set them: KV lines
+are printed from verbosity 4 on, and fitting would choose the context by free memory."""
+
+_NOT_YOURS = {
+    "model": "give the model with --model, or `model` of the deployment",
+    "host": "a launched server listens on 127.0.0.1",
+    "api-key": "a launched server gets a random key",
+    "api-key-file": "a launched server gets a random key",
+}
+"""Flags that benchsuite sets itself, and what to do instead."""
 
 
 class RunContext(msgspec.Struct, frozen=True):
@@ -25,11 +37,51 @@ class RunContext(msgspec.Struct, frozen=True):
     keep: Keep  # the journal
     progress: Progress
     prompts: PromptBook
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is launched."""
+
+    binary: ServerBinary
+    table: FlagTable  # of the binary
     model: ModelFacts
-    binary: ServerBinary | None = None  # None for an attached server
-    table: FlagTable | None = None  # of the binary
-    guard: Guard | None = None
-    api_key: str | None = None  # of an attached server
+
+    def flags(self, variant: VariantPlan) -> dict[str, FlagValue]:
+        """The flags of one variant's server, ours included.
+
+        Raises:
+            FlagError: The variant sets a flag that is not for it to set.
+        """
+        for name, remedy in _NOT_YOURS.items():
+            if variant.flags.get(name) is not None:
+                raise FlagError(f"flag '{name}' is set by benchsuite itself", hint=remedy)
+        flags = dict(variant.flags)
+        for word, value in _OURS:
+            try:
+                name = self.table.canonical(word).name
+            except FlagError:
+                continue  # this build does not have it
+            flags.setdefault(name, value)
+        return flags
+
+    def arguments(self, variant: VariantPlan) -> list[str]:
+        """The command line of one variant's server, without model, host, port and key."""
+        flags = self.flags(variant)
+        flags.pop("port", None)
+        return self.table.argv(flags)
+
+    def port(self, variant: VariantPlan) -> int | None:
+        """The port that the variant asks for; None for any free one.
+
+        Raises:
+            FlagError: It is not a port.
+        """
+        port = variant.flags.get("port")
+        if port is None:
+            return None
+        if not isinstance(port, str) or not port.isdigit() or not 0 < int(port) < 65536:
+            raise FlagError(f"port '{port}' is not a number between 1 and 65535")
+        return int(port)
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -38,20 +90,3 @@ class Outcome(msgspec.Struct, frozen=True):
     launch: Launch
     measurements: tuple[Measurement, ...] = ()
     unmeasured: tuple[Unmeasured, ...] = ()
-
-
-def journal(context: RunContext, outcome: Outcome) -> None:
-    """Keep everything of an outcome in the journal, so that a kill loses nothing of it."""
-    for measurement in outcome.measurements:
-        context.keep("measurement", measurement=measurement)
-    for unmeasured in outcome.unmeasured:
-        context.keep("unmeasured", unmeasured=unmeasured)
-    context.keep("launch", launch=outcome.launch)
-
-
-def told(props: dict[str, Any], *path: str) -> Any:
-    """The value at a path of nested objects; None where any part is absent."""
-    value: Any = props
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value

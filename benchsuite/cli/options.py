@@ -1,0 +1,62 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def run_options(function: _Command) -> _Command:
+    """The options that say which server, which variants and which flags."""
+    for option in reversed(_RUN):
+        function = option(function)
+    return function
+
+
+_RUN = (
+    click.option("-d", "--deployment", metavar="NAME", help="A deployment of benchsuite.toml."),
+    click.option("--server", metavar="PATH", help="The llama-server to launch."),
+    click.option("--model", metavar="PATH", help="The model (GGUF) to serve."),
+    click.option("--url", metavar="URL", help="Attach to a running server instead."),
+    click.option(
+        "--api-key-env", metavar="NAME", help="Variable that holds an attached server's key."
+    ),
+    click.option("--variant", "variants", multiple=True, metavar="V", help="Only this variant."),
+    click.option(
+        "--set", "sets", multiple=True, metavar="FLAG=VALUE", help="Set a flag of the server."
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Other texts, same sizes."),
+    click.option(
+        "--against", metavar="X", help="Judge by this deployment's, run's or git:REV's baselines."
+    ),
+    click.option("--machine", metavar="NAME", help="Name of a pool of equal machines."),
+    click.option(
+        "--rate",
+        "requests_per_second",
+        type=click.FloatRange(0),
+        metavar="N",
+        help="Requests per second towards an attached server at most; 0 lifts the cap.",
+    ),
+    click.option(
+        "--start-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds to start.",
+    ),
+    click.option(
+        "--idle-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds that a request may go without a byte.",
+    ),
+    click.option(
+        "--stop-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds to stop.",
+    ),
+)

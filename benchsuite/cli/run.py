@@ -1,0 +1,38 @@
+"""`benchsuite run`: drive scenarios against a server and judge what was measured."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from benchsuite.cli.options import run_options
+
+if TYPE_CHECKING:
+    from benchsuite.pipeline.run import Finished
+
+
+@click.command(
+    epilog="Examples:  benchsuite run scenarioB   |   benchsuite run tag:m0 --server ./llama-server"
+    "   |   benchsuite run scenarioB --url http://127.0.0.1:8080"
+)
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@run_options
+@click.option("--trials", type=click.IntRange(1), default=1, help="Fresh launches per variant.")
+@click.option("--out", metavar="DIR", help="Folder of runs; default .benchsuite/runs.")
+@click.option("--json", "json_to", metavar="FILE|-", help="Write the record as JSON.")
+@click.option("--allow-new", is_flag=True, help="Let metrics pass that the baseline lacks.")
+@click.option("--require-all", is_flag=True, help="Count what is not applicable as a failure.")
+@click.option("--bisect", is_flag=True, help="Exit as `git bisect run` expects.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress; results only.")
+def command(scenarios: tuple[str, ...], json_to: str | None, bisect: bool, **given: Any) -> int:
+    """Drive scenarios against a server and judge what was measured.
+
+    A SCENARIO is the stem of a file (scenarioB), a path, or tag:NAME. Several run in order. Exit
+    codes: 0 pass, 1 a gate failed, 2 usage, 3 inconclusive, 4 the server failed, 5 the machine
+    failed, 130 interrupted.
+    """
+    from benchsuite.pipeline.command import run_command
+
+    return run_command(scenarios, given, json_to=json_to, bisect=bisect)

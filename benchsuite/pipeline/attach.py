@@ -1,0 +1,260 @@
+"""One pass over an attached server: drive one variant's trial against someone's running server.
+
+What cannot be seen from outside is not applicable and counted; what was declared observable but
+cannot be read is inconclusive. Nothing is started, stopped or erased.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from asyncio_throttle import Throttler
+
+from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.watch import Watch
+from benchsuite.drive.driver import Driver, Hooks
+from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
+from benchsuite.metrics.memory import memory_measurements
+from benchsuite.model.deployment import Deployment
+from benchsuite.model.plan import VariantPlan
+from benchsuite.model.record import (
+    Failure,
+    Launch,
+    Measurement,
+    ServerEnd,
+    ServerFacts,
+    Unmeasured,
+)
+from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.facts import attached_facts
+from benchsuite.pipeline.failures import failure_of
+from benchsuite.server.processes import tree_ids
+
+DEFAULT_REQUESTS_PER_SECOND = 20.0
+"""Cap of requests towards servers that are not ours; `--rate` and the deployment change it."""
+
+
+class AttachDrive:
+    """One pass over an attached server.
+
+    Args:
+        context: What all launches of the run share.
+        key: The server's API key; None sends none.
+        variant: What to drive.
+        trial: From 1.
+    """
+
+    def __init__(
+        self, context: RunContext, key: str | None, variant: VariantPlan, trial: int
+    ) -> None:
+        self._context = context
+        self._key = key
+        self._variant = variant
+        self._trial = trial
+        self._watch: Watch | None = None
+        self._log: LogFollower | None = None
+        self._facts: ServerFacts | None = None
+        self._doing = "connecting"
+
+    async def run(self) -> Outcome:
+        """Drive the variant's steps; a fault of the server is in the outcome, not raised."""
+        started_at = datetime.datetime.now(datetime.UTC).isoformat()
+        failure: Failure | None = None
+        try:
+            failure = await self._drive()
+        except (ServerError, MachineError) as error:
+            failure = failure_of(
+                error,
+                step=self._doing,
+                healthy_before=self._facts is not None,
+                last_lines=(),
+            )
+        except asyncio.CancelledError:
+            failure = Failure("interrupted", f"interrupted during {self._doing}", step=self._doing)
+        return self._bring_home(started_at, failure)
+
+    async def _drive(self) -> Failure | None:
+        deployment = self._context.plan.deployment
+        if deployment.url is None:
+            raise AssertionError("attach without a URL")
+        client = LlamaClient(
+            deployment.url,
+            api_key=self._key,
+            idle_seconds=self._context.plan.limits.idle,
+            pace=pace_of(deployment),
+        )
+        try:
+            await self._wait_until_ready(client)
+            props = await client.props()
+            self._log = _declared_log(deployment)
+            seen = None if self._log is None else self._log.facts()
+            self._facts = attached_facts(deployment.url, props, seen)
+            unmet = unmet_requirements(
+                self._variant.flags, self._context.plan.scenario.server, self._facts
+            )
+            if unmet:
+                return Failure(
+                    "unmet",
+                    "the attached server does not meet the scenario: " + "; ".join(unmet),
+                    hint="run it against a server that does, or start one with these flags",
+                    step=self._doing,
+                    healthy_before=True,
+                )
+            await self._steps(client)
+        finally:
+            await client.aclose()
+        return None
+
+    async def _steps(self, client: LlamaClient) -> None:
+        self._watch = watch = Watch(
+            client,
+            self._variant.name,
+            self._trial,
+            log=self._log,
+            pids=_declared_pids(self._context.plan.deployment),
+            keep=self._context.keep,
+            owned=False,
+        )
+        hooks = Hooks(self._tell, watch.served, watch.quiet, watch.snapshot)
+        driver = Driver(client, self._context.prompts, hooks, chat_by_template=self._log is None)
+        try:
+            self._doing = "preparing prompts"
+            await driver.prepare(self._variant.sessions, self._variant.steps)
+            await watch.start()
+            await driver.run(self._variant.steps)
+        finally:
+            await watch.stop()
+
+    async def _wait_until_ready(self, client: LlamaClient) -> None:
+        limit = self._context.plan.limits.start
+        try:
+            async with asyncio.timeout(limit):
+                while not await client.healthy():
+                    await asyncio.sleep(0.25)
+        except TimeoutError as error:
+            raise ServerHangError(
+                f"{client.base_url} was still loading after {limit:g} s",
+                hint="allow more with --start-limit SECONDS",
+            ) from error
+
+    def _tell(self, words: str) -> None:
+        self._doing = words
+        self._context.progress.step(words)
+
+    def _bring_home(self, started_at: str, failure: Failure | None) -> Outcome:
+        watch = self._watch
+        variant, trial = self._variant.name, self._trial
+        measured = [] if watch is None else list(watch.measurements)
+        unmeasured = [] if watch is None else list(watch.unmeasured)
+        facts = self._facts or ServerFacts("attached", path=self._context.plan.deployment.url or "")
+        if facts.n_ctx_slot is not None:
+            measured.append(Measurement("n_ctx_slot", facts.n_ctx_slot, "tokens", variant, trial))
+        if self._log is not None:
+            memory, unread = memory_measurements(self._log.finish(), variant, trial)
+            measured += memory
+            # declared observable, and not readable: that is not the author's choice
+            unmeasured += [_as(missing, "inconclusive") for missing in unread]
+        else:
+            reason = "the log of an attached server cannot be seen over HTTP"
+            unmeasured += [
+                Unmeasured(name, variant, reason, "not_applicable", trial=trial)
+                for name in ("kv_mib", "rs_mib", "kv_cells")
+            ]
+        unmeasured.append(
+            Unmeasured(
+                "server_start_ms",
+                variant,
+                "an attached server was started by someone else",
+                "not_applicable",
+                trial=trial,
+            )
+        )
+        launch = Launch(
+            variant,
+            trial,
+            started_at,
+            facts,
+            end=ServerEnd(how="left running"),
+            failure=failure,
+            warnings=() if watch is None else tuple(watch.warnings),
+        )
+        return Outcome(launch, tuple(measured), tuple(unmeasured))
+
+
+def pace_of(deployment: Deployment) -> Pace | None:
+    """What limits the rate of requests to an attached server; None where the cap is lifted."""
+    rate = deployment.requests_per_second
+    if rate is None:
+        rate = DEFAULT_REQUESTS_PER_SECOND
+    if rate <= 0:
+        return None
+    # whole requests a period: asyncio-throttle counts them in a sliding window
+    period = 1.0 if rate >= 1 else 1.0 / rate
+    pace: Pace = Throttler(rate_limit=max(int(rate * period), 1), period=period)
+    return pace
+
+
+def key_of(deployment: Deployment, environ: Mapping[str, str]) -> str | None:
+    """The API key of an attached server, from the variable that the deployment names.
+
+    Raises:
+        ConfigError: The variable is not set.
+    """
+    name = deployment.api_key_env
+    if name is None:
+        return None
+    key = environ.get(name, "")
+    if not key:
+        raise ConfigError(
+            f"the variable '{name}' that should hold the server's API key is not set",
+            hint=f"export {name}=... first, or name another variable with --api-key-env",
+        )
+    return key
+
+
+def _declared_log(deployment: Deployment) -> LogFollower | None:
+    if deployment.observe.log is None:
+        return None
+    path = Path(deployment.observe.log)
+    if not path.is_file():
+        raise ConfigError(
+            f"the log that deployment '{deployment.name}' declares is not there: {path}",
+            where=deployment.source,
+        )
+    log = LogFollower(path)
+    log.poll()
+    return log
+
+
+def _declared_pids(deployment: Deployment) -> Callable[[], Sequence[int]] | None:
+    pid = deployment.observe.pid
+    if pid is None:
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError as error:
+        raise ConfigError(
+            f"the process that deployment '{deployment.name}' declares is not there: {pid}",
+            where=deployment.source,
+        ) from error
+    except PermissionError:
+        pass  # someone else's: its memory can be read all the same
+    return lambda: tree_ids(pid)
+
+
+def _as(missing: Unmeasured, outcome: Literal["inconclusive"]) -> Unmeasured:
+    return Unmeasured(
+        missing.name,
+        missing.variant,
+        missing.reason,
+        outcome,
+        trial=missing.trial,
+        labels=missing.labels,
+    )

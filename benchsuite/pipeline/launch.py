@@ -1,0 +1,299 @@
+"""One launch: start a server, drive one variant's trial, and bring home what was seen.
+
+Whatever happens, the server that was started is stopped, and what was measured before a fault is
+kept beside the fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.watch import Watch
+from benchsuite.drive.driver import Driver, Hooks
+from benchsuite.errors import (
+    BenchsuiteError,
+    ConnectionLostError,
+    MachineError,
+    ServerCrashError,
+    ServerError,
+    ServerLiedError,
+)
+from benchsuite.logform.facts import LogFacts
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.memory import memory_measurements
+from benchsuite.model.plan import VariantPlan
+from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
+from benchsuite.pipeline.context import Outcome, RunContext, Target
+from benchsuite.pipeline.facts import launched_facts
+from benchsuite.pipeline.failures import failure_of
+from benchsuite.server.ending import Evidence, describe_end
+from benchsuite.server.guard import Guard
+from benchsuite.server.launch import LaunchedServer, PortTakenError, launch, wait_until_healthy
+
+_PORT_TRIES = 5
+_DEATH_SECONDS = 0.5
+"""How long after a broken exchange the process may take to be gone."""
+
+_CRASH_SIGNALS = frozenset({4, 6, 7, 8, 11})
+
+
+class LaunchDrive:
+    """One launch while it lasts.
+
+    Args:
+        context: What all launches of the run share.
+        target: The server to start.
+        guard: Kills it if we die.
+        variant: What to drive.
+        trial: From 1.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        target: Target,
+        guard: Guard,
+        variant: VariantPlan,
+        trial: int,
+    ) -> None:
+        self._context = context
+        self._target = target
+        self._guard = guard
+        self._variant = variant
+        self._trial = trial
+        self._server: LaunchedServer | None = None
+        self._log: LogFollower | None = None
+        self._watch: Watch | None = None
+        self._facts: ServerFacts | None = None
+        self._doing = "starting"
+        self._start_ms: float | None = None
+
+    async def run(self) -> Outcome:
+        """Launch the server, drive the variant's steps, stop the server.
+
+        A fault of the server or the machine is in the outcome, not raised; so is an
+        interruption, after which the task's cancellation is taken as answered.
+
+        Raises:
+            UsageError: The variant cannot be run as written.
+        """
+        started_at = datetime.datetime.now(datetime.UTC).isoformat()
+        failure: Failure | None = None
+        try:
+            await self._start()
+            await self._drive()
+        except (ServerError, MachineError) as error:
+            failure = await self._explain(error)
+        except asyncio.CancelledError:
+            failure = Failure(
+                "interrupted",
+                f"interrupted during {self._doing}",
+                step=self._doing,
+                healthy_before=self._start_ms is not None,
+            )
+        finally:
+            end = self._stop()
+        return self._bring_home(started_at, failure, end)
+
+    async def _start(self) -> None:
+        """Start the server and wait until it is healthy; a lost race for a port is run again."""
+        limits, target = self._context.plan.limits, self._target
+        path = self._context.folder.log_path(self._variant.name, self._trial)
+        for remaining in reversed(range(_PORT_TRIES)):
+            self._server = server = launch(
+                target.binary,
+                target.arguments(self._variant),
+                model=target.model.path,
+                port=target.port(self._variant),
+                log_path=path,
+                env=self._context.plan.deployment.env,
+                guard=self._guard,
+            )
+            self._log = log = LogFollower(path)
+            client = LlamaClient(server.url, api_key=server.api_key, idle_seconds=limits.idle)
+            try:
+                await wait_until_healthy(
+                    server,
+                    lambda c=client: _is_healthy(c),
+                    limits.start,
+                    lambda f=log: _evidence(f),
+                )
+            except PortTakenError:
+                if not remaining:
+                    raise
+                server.stop(limits.stop)
+                log.close()
+            else:
+                self._start_ms = (time.monotonic_ns() - server.started_ns) / 1e6
+                return
+            finally:
+                await client.aclose()
+
+    async def _drive(self) -> None:
+        server, log, target = self._server, self._log, self._target
+        if server is None or log is None:
+            raise AssertionError("drive before start")
+        client = LlamaClient(
+            server.url, api_key=server.api_key, idle_seconds=self._context.plan.limits.idle
+        )
+        try:
+            self._doing = "asking the server for its properties"
+            props = await client.props()
+            log.poll()
+            self._facts = launched_facts(
+                target.binary,
+                server.command,
+                target.flags(self._variant),
+                self._context.plan.deployment.env,
+                target.model,
+                props,
+                log.facts(),
+            )
+            self._check_requirements(self._facts)
+            self._watch = watch = Watch(
+                client,
+                self._variant.name,
+                self._trial,
+                log=log,
+                pids=server.process_ids,
+                keep=self._context.keep,
+                owned=True,
+            )
+            hooks = Hooks(self._tell, watch.served, watch.quiet, watch.snapshot)
+            driver = Driver(client, self._context.prompts, hooks, chat_by_template=False)
+            try:
+                self._doing = "preparing prompts"
+                await driver.prepare(self._variant.sessions, self._variant.steps)
+                await watch.start()
+                await driver.run(self._variant.steps)
+            finally:
+                await watch.stop()
+        finally:
+            await client.aclose()
+        if (end := server.poll()) is not None:
+            raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+
+    def _tell(self, words: str) -> None:
+        self._doing = words
+        self._context.progress.step(words)
+
+    def _check_requirements(self, facts: ServerFacts) -> None:
+        needs = self._context.plan.scenario.server
+        unmet = unmet_requirements(self._variant.flags, needs, facts)
+        if unmet:
+            raise ServerLiedError(
+                "the server ignored what it was asked for: " + "; ".join(unmet),
+                hint="is it a wrapper that adds flags of its own? see the command with "
+                f"'benchsuite show {self._context.plan.scenario.name}'",
+            )
+
+    async def _explain(self, error: BenchsuiteError) -> Failure:
+        """The failure, told as the server's death where that is what broke the exchange."""
+        server, log = self._server, self._log
+        healthy = self._start_ms is not None
+        if server is not None and healthy and not isinstance(error, ServerLiedError):
+            end = await _ended_within(server, _DEATH_SECONDS)
+            if end is not None:
+                error = ServerCrashError(
+                    f"the server died during {self._doing}: {_how(end, log)}",
+                    hint=f"log: {server.log_path}",
+                )
+        lines = () if log is None else _evidence(log).last_lines
+        return failure_of(error, step=self._doing, healthy_before=healthy, last_lines=lines)
+
+    def _stop(self) -> ServerEnd | None:
+        if self._server is None:
+            return None
+        return self._server.stop(self._context.plan.limits.stop)
+
+    def _bring_home(
+        self, started_at: str, failure: Failure | None, end: ServerEnd | None
+    ) -> Outcome:
+        watch, target = self._watch, self._target
+        measured = [] if watch is None else list(watch.measurements)
+        unmeasured = [] if watch is None else list(watch.unmeasured)
+        log = LogFacts() if self._log is None else self._log.finish()
+        facts = self._facts or launched_facts(
+            target.binary,
+            () if self._server is None else self._server.command,
+            target.flags(self._variant),
+            self._context.plan.deployment.env,
+            target.model,
+            {},
+            log,
+        )
+        if self._start_ms is not None:
+            memory, unread = memory_measurements(log, self._variant.name, self._trial)
+            measured += [
+                *memory,
+                *_of_server(facts, self._start_ms, self._variant.name, self._trial),
+            ]
+            unmeasured += unread
+        if failure is None and end is not None and _crashed(end, log):
+            told = describe_end(end.exit_code, end.signal, last_lines=log.last_lines)
+            failure = Failure(
+                "crash",
+                f"the server crashed while it was stopped: {end.crash or told}",
+                step="stopping",
+                healthy_before=True,
+                last_lines=tuple(log.last_lines),
+            )
+        launch_record = Launch(
+            self._variant.name,
+            self._trial,
+            started_at,
+            facts,
+            end=end,
+            failure=failure,
+            log=None if self._server is None else self._server.log_path.name,
+            warnings=() if watch is None else tuple(watch.warnings),
+        )
+        return Outcome(launch_record, tuple(measured), tuple(unmeasured))
+
+
+def _of_server(facts: ServerFacts, start_ms: float, variant: str, trial: int) -> list[Measurement]:
+    found = [Measurement("server_start_ms", start_ms, "ms", variant, trial)]
+    if facts.n_ctx_slot is not None:
+        unit = CATALOGUE["n_ctx_slot"].unit
+        found.append(Measurement("n_ctx_slot", facts.n_ctx_slot, unit, variant, trial))
+    return found
+
+
+async def _is_healthy(client: LlamaClient) -> bool:
+    try:
+        return await client.healthy()
+    except ConnectionLostError:  # not listening yet; the process itself is watched meanwhile
+        return False
+
+
+async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | None:
+    deadline = time.monotonic() + seconds
+    while (end := server.poll()) is None:
+        if time.monotonic() > deadline:
+            return None
+        await asyncio.sleep(0.005)
+    return end
+
+
+def _evidence(log: LogFollower) -> Evidence:
+    log.poll()
+    facts = log.facts()
+    crash = None if facts.crash is None else facts.crash.sentence
+    return Evidence(crash, facts.last_lines)
+
+
+def _how(end: ServerEnd, log: LogFollower | None) -> str:
+    evidence = Evidence() if log is None else _evidence(log)
+    return describe_end(
+        end.exit_code, end.signal, crash_text=evidence.crash_text, last_lines=evidence.last_lines
+    )
+
+
+def _crashed(end: ServerEnd, log: LogFacts) -> bool:
+    """Whether stopping ended in a crash: a wrapper's own exit code or a forced stop is none."""
+    return end.how == "died" or end.signal in _CRASH_SIGNALS or log.crash is not None

@@ -1,0 +1,217 @@
+"""One run of one scenario: launches, record, gates, verdict, and what is written meanwhile.
+
+The record is written whatever happens after the first launch, so that nothing measured is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from benchsuite.drive.prompts import PromptBook
+from benchsuite.gate.judge import judge
+from benchsuite.gate.verdict import verdict
+from benchsuite.model.plan import Plan, VariantPlan
+from benchsuite.model.record import RECORD_SCHEMA, NotApplicable, RunRecord
+from benchsuite.pipeline.attach import AttachDrive, key_of
+from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.identity import fingerprint_of, info_of
+from benchsuite.pipeline.launch import LaunchDrive
+from benchsuite.pipeline.prepare import Prepared
+from benchsuite.report.progress import Progress
+from benchsuite.server.guard import Guard
+from benchsuite.store.baselines import Baselines
+from benchsuite.store.records import Journal, RunFolder
+
+_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A run that is over: its record with gates and verdict, where it lies, what judged it."""
+
+    record: RunRecord
+    folder: Path
+    baselines: Baselines
+
+
+class _Run:
+    """The state of a run while it goes on."""
+
+    def __init__(self, prepared: Prepared, environ: Mapping[str, str], progress: Progress) -> None:
+        self.prepared = prepared
+        self.environ = environ
+        self.progress = progress
+        self.outcomes: list[Outcome] = []
+        self.interrupted = False
+        self.started_at = datetime.datetime.now(datetime.UTC)
+        self.started_s = time.monotonic()
+
+    def record(self, run_id: str) -> RunRecord:
+        """Everything seen so far, without gates and verdict."""
+        plan = self.prepared.plan
+        launches = tuple(outcome.launch for outcome in self.outcomes)
+        return RunRecord(
+            schema_version=RECORD_SCHEMA,
+            id=run_id,
+            started_at=self.started_at.isoformat(),
+            wall_seconds=time.monotonic() - self.started_s,
+            scenario=plan.scenario.name,
+            scenario_path=plan.scenario.path,
+            title=plan.scenario.title,
+            digests={variant.name: variant.digest for variant in plan.variants},
+            fingerprint=fingerprint_of(plan, launches, self.environ, self.prepared.options.machine),
+            info=info_of(plan, launches, Path.cwd()),
+            trials=plan.trials,
+            launches=launches,
+            measurements=tuple(m for one in self.outcomes for m in one.measurements),
+            unmeasured=tuple(m for one in self.outcomes for m in one.unmeasured),
+            not_applicable=tuple(
+                NotApplicable(variant.name, variant.not_applicable)
+                for variant in plan.variants
+                if variant.not_applicable is not None
+            ),
+            interrupted=self.interrupted,
+            warnings=self.prepared.notes,
+        )
+
+
+def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progress) -> Finished:
+    """Run every variant's trials of a prepared scenario, judge them, and store the record.
+
+    Faults of servers are in the record, not raised.
+
+    Raises:
+        UsageError: The plan cannot be run as written.
+        MachineError: The record cannot be written.
+    """
+    run = _Run(prepared, environ, progress)
+    folder = RunFolder.create(prepared.runs_folder, prepared.plan.scenario.name, run.started_at)
+    with folder.open_journal() as journal:
+        journal.write("begin", record=run.record(folder.id))
+        try:
+            asyncio.run(_drive_all(run, folder, journal))
+        finally:
+            progress.close()
+        record = run.record(folder.id)
+        baselines = prepared.baselines(record)
+        gates = judge(
+            prepared.plan.scenario, record, baselines, allow_new=prepared.options.allow_new
+        )
+        found = verdict(record, gates, require_all=prepared.options.require_all)
+        record = msgspec.structs.replace(
+            record, gates=gates, verdict=found, baseline=baselines.source
+        )
+        folder.write_record(record)
+    return Finished(record, folder.path, baselines)
+
+
+async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
+    with _stoppable() as stopped, _guard(run.prepared) as guard:
+        prompts = None
+        for variant, trial in _launches(run.prepared.plan):
+            if prompts is None or run.prepared.plan.deployment.attached:
+                prompts = PromptBook(run.prepared.plan.seed, _nonce(run.prepared.plan))
+            context = RunContext(run.prepared.plan, folder, journal.write, run.progress, prompts)
+            run.progress.launch(_words(run.prepared.plan, variant, trial))
+            outcome = await _drive_one(run, context, guard, variant, trial)
+            run.outcomes.append(outcome)
+            _keep(journal, outcome)
+            if stopped():
+                run.interrupted = True
+            if run.interrupted or _pointless(outcome):
+                break
+
+
+async def _drive_one(
+    run: _Run, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
+) -> Outcome:
+    target = run.prepared.target
+    if target is None or guard is None:
+        key = key_of(context.plan.deployment, run.environ)
+        return await AttachDrive(context, key, variant, trial).run()
+    return await LaunchDrive(context, target, guard, variant, trial).run()
+
+
+def _launches(plan: Plan) -> list[tuple[VariantPlan, int]]:
+    """Trials in the outer loop, so that drift of the machine strikes all variants alike."""
+    applicable = [variant for variant in plan.variants if variant.not_applicable is None]
+    return [(variant, trial) for trial in range(1, plan.trials + 1) for variant in applicable]
+
+
+def _words(plan: Plan, variant: VariantPlan, trial: int) -> str:
+    words = f"{plan.scenario.name} on {plan.deployment.name}, variant {variant.name}"
+    return words if plan.trials == 1 else f"{words}, trial {trial} of {plan.trials}"
+
+
+def _nonce(plan: Plan) -> str | None:
+    """Other texts for every pass over a server whose caches may hold an earlier pass."""
+    return secrets.token_hex(4) if plan.deployment.attached else None
+
+
+def _pointless(outcome: Outcome) -> bool:
+    """Whether going on would only wait again: the machine failed, or nothing starts in time."""
+    failure = outcome.launch.failure
+    if failure is None:
+        return False
+    slow_start = failure.kind == "hang" and not failure.healthy_before
+    return failure.kind in ("machine", "interrupted") or slow_start
+
+
+def _keep(journal: Journal, outcome: Outcome) -> None:
+    """Everything of an outcome in the journal, so that a kill loses nothing of it."""
+    for measurement in outcome.measurements:
+        journal.write("measurement", measurement=measurement)
+    for unmeasured in outcome.unmeasured:
+        journal.write("unmeasured", unmeasured=unmeasured)
+    journal.write("launch", launch=outcome.launch)
+
+
+@contextmanager
+def _guard(prepared: Prepared) -> Iterator[Guard | None]:
+    """The guard process where servers are launched."""
+    if prepared.target is None:
+        yield None
+        return
+    with Guard() as guard:
+        yield guard
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Have the first Ctrl-C, TERM or HUP cancel the running task; a second ends at once.
+
+    Python's own handlers are used, since they also run while a server is being stopped, when the
+    event loop stands still.
+
+    Yields:
+        Whether a signal has come.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    came: list[int] = []
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+        if task is not None:
+            loop.call_soon_threadsafe(task.cancel)
+
+    kinds = [getattr(signal, name) for name in _STOP_SIGNALS if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        kinds = []  # signals reach the main thread only
+    before = {kind: signal.signal(kind, answer) for kind in kinds}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
