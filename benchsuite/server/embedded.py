@@ -81,7 +81,9 @@ def _load_library() -> Any:
     sys.modules["xllamacpp"] = package
     import xllamacpp.xllamacpp
 
-    return xllamacpp.xllamacpp
+    module = xllamacpp.xllamacpp
+    package.__dict__.update({name: vars(module)[name] for name in dir(module) if name[0] != "_"})
+    return module
 
 
 def _parameters(module: Any, asked: Sequence[tuple[embedded_args.Option, object]]) -> Any:
@@ -128,9 +130,7 @@ def _serve(module: Any, params: Any) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)  # asked twice: leave at once
     del server  # ends the loop, waits for requests in flight, prints the memory table
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # nothing is left to be done, and the interpreter's own end costs 5 ms
+    return 0  # by the usual way out: the log is written by a thread that ends with the process
 
 
 def _print_version(module: Any) -> None:

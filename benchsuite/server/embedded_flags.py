@@ -1,10 +1,14 @@
 """The flags of llama-server that the embedded server honours, each mapped to its parameter.
 
-A flag stands here only if xllamacpp has an attribute for it and the server was seen to follow it
-(2026.10.11549; `tests/integration/test_embedded.py` repeats that). Left out, and so refused by
-name: flags without attribute (`--device`, `--rpc`, `--override-kv`), flags that llama-server
-carries out while it parses (`--log-file`, `--log-colors`, `--log-prefix`, `--override-tensor`), and
-`--kv-unified-per-slot`, which sizes the pool in llama-server's own main.
+A flag stands here only if xllamacpp 2026.10.11549 has an attribute for it, of the very structure
+that llama.cpp's server works with, and if the server was seen to follow it in `/props`, in its log
+or by its answers (`tests/integration/test_embedded.py` repeats that). Those that only a GPU, a full
+memory or a clock would show (`-ngl`, `-sm`, `-ts`, `-mg`, `-kvo`, `--op-offload`, `-fitt`, `-fitc`,
+`--poll`, `--repack`, `-to`) were seen to arrive in that structure.
+
+Left out, and so refused by name: flags without attribute (`--device`, `--rpc`, `--override-kv`),
+flags that llama-server carries out while it parses (`--log-file`, `--log-colors`, `--log-prefix`,
+`--override-tensor`), and `--kv-unified-per-slot`, which llama-server's own main works with.
 
 Must stay quick to import; xllamacpp is not imported here.
 """
@@ -81,13 +85,6 @@ _COMMON: tuple[Option, ...] = (
         "set Flash Attention use ('on', 'off', or 'auto', default: 'auto')",
         "[on|off|auto]",
         "FLASH_ATTN",
-    ),
-    Option(
-        "--perf",
-        "whether to enable internal libllama performance timings (default: false)",
-        make.put_perf,
-        negatives="--no-perf",
-        env="LLAMA_ARG_PERF",
     ),
     make.words(
         "--rope-scaling",
@@ -213,11 +210,6 @@ _COMMON: tuple[Option, ...] = (
         "minimum ctx size that can be set by --fit option, default: 4096",
         "FIT_CTX",
         low=0,
-    ),
-    make.switch(
-        "--check-tensors",
-        "check_tensors",
-        "check model tensor data for invalid values (default: false)",
     ),
     make.toggle(
         "--op-offload",

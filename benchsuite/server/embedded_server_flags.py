@@ -51,7 +51,6 @@ SERVER: tuple[Option, ...] = (
         "whether to use context shift on infinite text generation (default: disabled)",
         "CONTEXT_SHIFT",
     ),
-    make.switch("-sp --special", "special", "special tokens output enabled (default: false)"),
     make.toggle(
         "--warmup",
         "--no-warmup",
@@ -106,12 +105,6 @@ SERVER: tuple[Option, ...] = (
         low=0,
         high=65535,
     ),
-    make.switch(
-        "--reuse-port",
-        "reuse_port",
-        "allow multiple sockets to bind to the same port (default: disabled)",
-        "REUSE_PORT",
-    ),
     make.text(
         "--api-prefix",
         "api_prefix",
@@ -132,12 +125,6 @@ SERVER: tuple[Option, ...] = (
         "restrict to only support embedding use case; use only with dedicated embedding models "
         "(default: disabled)",
         "EMBEDDINGS",
-    ),
-    Option(
-        "--rerank --reranking",
-        "enable reranking endpoint on server (default: disabled)",
-        make.put_rerank,
-        env="LLAMA_ARG_RERANKING",
     ),
     Option(
         "--api-key",
