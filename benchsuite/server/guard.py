@@ -1,0 +1,139 @@
+"""Our side of the guard process: started once a run, told of each launched server.
+
+The guard's own side is `guard_process.py`. What is done on which system:
+
+- Linux: the guard kills each server's process group, and whatever carries this run's mark in its
+  environment, so that not even a server started in the last microsecond is left.
+- macOS and other POSIX systems: process groups only; a server whose start was not yet announced
+  (well under a millisecond) would be left.
+- Windows: there is no guard; servers are stopped whenever benchsuite ends by itself, also on an
+  exception or Ctrl-C, but `taskkill /F` of benchsuite leaves them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from benchsuite.errors import MachineError
+
+MARK = "BENCHSUITE_RUN_MARK"
+"""Environment variable of launched servers by which the guard knows them."""
+
+_WAIT_S = 2.0  # for the guard to leave; it needs a few milliseconds
+
+
+class Guard:
+    """The guard process of this run; starts without waiting for it.
+
+    Use as a context manager, or call `close`. Not for several threads.
+    """
+
+    def __init__(self) -> None:
+        self._mark = os.urandom(16).hex()
+        self._groups: set[int] = set()
+        self._expected = 0  # launches begun and not yet ended
+        self._process: subprocess.Popen[bytes] | None = None
+        if sys.platform != "win32":
+            self._start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a launched server's environment must hold."""
+        return {MARK: self._mark}
+
+    @property
+    def pid(self) -> int | None:
+        """The guard's process id; None on Windows and once closed."""
+        return None if self._process is None else self._process.pid
+
+    def expect(self) -> None:
+        """Say that a server is about to be started; `release` or `cancel` takes it back."""
+        self._expected += 1
+
+    def cancel(self) -> None:
+        """Say that the expected server could not be started."""
+        self._expected -= 1
+
+    def register(self, group: int) -> None:
+        """Have the process group killed when we are gone."""
+        self._groups.add(group)
+        self._tell(f"+{group}\n")
+
+    def release(self, group: int) -> None:
+        """Forget the process group; it has ended."""
+        self._groups.discard(group)
+        self._expected -= 1
+        self._tell(f"-{group}\n")
+
+    def close(self) -> None:
+        """Send the guard away and wait until it has gone.
+
+        Where every launch has ended it kills nothing. Else, as after an interrupt in the middle
+        of a launch, it does what it does when we die.
+        """
+        process, self._process = self._process, None
+        if process is None or process.stdin is None:
+            return
+        try:
+            if self._expected == 0:
+                process.stdin.write(b".\n")
+            process.stdin.close()
+        except OSError:  # it is gone already
+            pass
+        try:
+            process.wait(_WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        program = Path(__file__).with_name("guard_process.py")
+        mark = f"{MARK}={self._mark}"
+        try:
+            # nothing of ours is inherited but the pipe: a reader of our output must see its end
+            # when we die, and no terminal signal may reach another session
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(program), mark],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise MachineError(
+                f"the guard process could not be started: {error}",
+                hint="without it a killed benchsuite would leave servers behind; "
+                "check that processes can be started",
+            ) from error
+
+    def _tell(self, line: str) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        try:
+            process.stdin.write(line.encode())
+        except OSError:
+            # someone killed the guard: another one takes over, with all that is running
+            process.stdin.close()
+            process.wait()
+            self._start()
+            if self._process is not None and self._process.stdin is not None and self._groups:
+                groups = "".join(f"+{group}\n" for group in sorted(self._groups))
+                self._process.stdin.write(groups.encode())

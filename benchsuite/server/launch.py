@@ -1,0 +1,413 @@
+"""Starting a server that is ours, watching it, and stopping it.
+
+The server gets its own process group, a port of 127.0.0.1, a random API key through the
+environment, and one log file for both of its outputs. Nothing here reads HTTP or log lines: the
+caller says what healthy means, and `ending` puts an end into words.
+
+The log file is written by the server itself, so that no pipe can slow it down or hold it up. A
+server that logs without end would fill the disk: `poll` looks at the file's size, and kills a
+server whose log has outgrown the cap. (A limit in the kernel, RLIMIT_FSIZE, was rejected: it
+would also strike the files that slots are saved to.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from benchsuite.errors import MachineError, ServerHangError, ServerStartError, UsageError
+from benchsuite.model.record import ServerEnd
+from benchsuite.server.ending import Evidence, describe_end, error_lines, lost_the_port
+from benchsuite.server.environment import server_environment
+from benchsuite.server.guard import Guard
+from benchsuite.server.locate import ServerBinary
+from benchsuite.server.processes import (
+    KILL,
+    group_ids,
+    parent_death_prefix,
+    signal_group,
+    tree_ids,
+    wait_for_exit,
+    wait_for_group,
+)
+from benchsuite.units import MIB
+
+LOG_CAP_BYTES = 1024 * MIB
+"""How large a server's log may grow before the server is killed."""
+
+_TAIL_BYTES = 64 * 1024
+_LAST_LINES = 40
+_FORCE_S = 5.0  # for the kernel to end a killed process; longer means it hangs in a device
+_TERM = 15
+_CRASH_SIGNALS = (4, 6, 7, 8, 11)
+
+
+class PortTakenError(ServerStartError):
+    """Someone else took the free port between our choice and the server's bind: launch again."""
+
+
+class LaunchedServer:
+    """A server that we started and own. Made by `launch`.
+
+    Attributes:
+        url: `http://HOST:PORT`, without a slash at the end.
+        host, port: What it listens on.
+        pid: Of the process that we started: the server, or a wrapper around it.
+        api_key: For `Authorization: Bearer`; it is in no command line and no record.
+        command: What was started, as one would type it; the key is not part of it.
+        log_path: Both outputs of the server.
+        started_ns: Monotonic clock just before it was started.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        command: tuple[str, ...],
+        host: str,
+        port: int,
+        port_is_ours: bool,
+        api_key: str,
+        log_path: Path,
+        log_cap_bytes: int,
+        started_ns: int,
+        guard: Guard,
+    ) -> None:
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.host = host
+        self.port = port
+        self.port_is_ours = port_is_ours
+        self.pid = process.pid
+        self.api_key = api_key
+        self.command = command
+        self.log_path = log_path
+        self.started_ns = started_ns
+        self._process = process
+        self._log_cap_bytes = log_cap_bytes
+        self._guard = guard
+        self._end: ServerEnd | None = None
+
+    def poll(self) -> ServerEnd | None:
+        """How the server ended; None while it runs. Costs a few microseconds while it does.
+
+        Call it often: it is also what kills a server whose log outgrows the cap.
+        """
+        if self._end is not None:
+            return self._end
+        if self._process.poll() is not None:
+            self._finish("died")
+        elif self._log_bytes() > self._log_cap_bytes:
+            self._kill()
+            cap = f"{self._log_cap_bytes // MIB} MiB"
+            self._finish("forced", f"its log outgrew {cap}, so it was killed: {self.log_path}")
+        return self._end
+
+    def stop(self, limit_s: float) -> ServerEnd:
+        """Stop the server: ask, ask again after half of the limit, then kill its whole group.
+
+        An idle llama-server ends within about 5 ms of being asked. One that still serves a
+        request waits for that client (build 10434), so close the connections first.
+
+        Args:
+            limit_s: Seconds from asking politely to force.
+
+        Returns:
+            How it ended: `stopped`, `forced`, or `died` where it had ended by itself before.
+        """
+        if (end := self.poll()) is not None:
+            return end
+        started = time.monotonic()
+        self._ask_to_stop()
+        if not wait_for_exit(self._process, limit_s / 2):
+            # a second request makes llama-server leave at once: "Received second interrupt"
+            self._ask_to_stop()
+            wait_for_exit(self._process, limit_s - (time.monotonic() - started))
+        if self._process.poll() is None:
+            self._kill()
+            return self._finish("forced")
+        # a wrapper ends before the server that it wraps: that one may still be cleaning up
+        left_s = limit_s - (time.monotonic() - started)
+        polite = sys.platform == "win32" or wait_for_group(self.pid, max(left_s, 0))
+        return self._finish("stopped" if polite else "forced")
+
+    def process_ids(self) -> list[int]:
+        """Process ids of the server and its descendants; empty once it has ended."""
+        return [] if self._end is not None else tree_ids(self.pid)
+
+    def evidence(self) -> Evidence:
+        """The log's last lines as they are now."""
+        return Evidence(last_lines=read_last_lines(self.log_path))
+
+    def _ask_to_stop(self) -> None:
+        if sys.platform == "win32":
+            import signal
+
+            self._process.send_signal(signal.CTRL_BREAK_EVENT)
+        else:
+            # the group, since a shell does not pass the signal on to the server that it waits for
+            signal_group(self._process.pid, _TERM)
+
+    def _kill(self) -> None:
+        if sys.platform == "win32":
+            self._process.kill()
+        else:
+            signal_group(self._process.pid, KILL)
+        wait_for_exit(self._process, _FORCE_S)
+
+    def _finish(
+        self, how: Literal["stopped", "forced", "died"], crash: str | None = None
+    ) -> ServerEnd:
+        """Kill what is left of the group, let the guard forget it, and keep how it ended."""
+        if sys.platform != "win32" and signal_group(self.pid, 0) and group_ids(self.pid):
+            signal_group(self.pid, KILL)
+            wait_for_group(self.pid, _FORCE_S)
+        self._guard.release(self.pid)
+        code = self._process.returncode
+        signal = -code if code is not None and code < 0 else None
+        exit_code = None if signal is not None else code
+        if code is None:  # killed, and still not gone: a device driver holds it
+            crash = crash or f"process {self.pid} did not end within {_FORCE_S:g} s of being killed"
+        elif how == "died" or (how == "stopped" and _is_crash(exit_code, signal)):
+            how = "died"
+            lines = read_last_lines(self.log_path)
+            crash = describe_end(exit_code, signal, last_lines=lines)
+        self._end = ServerEnd(exit_code=exit_code, signal=signal, how=how, crash=crash)
+        return self._end
+
+    def _log_bytes(self) -> int:
+        try:
+            return self.log_path.stat().st_size
+        except OSError:  # someone removed it; the server writes on, and nothing can be measured
+            return 0
+
+
+def launch(
+    binary: ServerBinary,
+    flags: Sequence[str],
+    *,
+    model: str | None,
+    log_path: Path,
+    env: Mapping[str, str],
+    guard: Guard,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    log_cap_bytes: int = LOG_CAP_BYTES,
+) -> LaunchedServer:
+    """Start a server and return at once; it is not healthy yet.
+
+    Call it from the main thread: the kernel takes the end of the launching thread for our death.
+
+    Args:
+        binary: What to start.
+        flags: Ready arguments. Host, port, model and key are added here.
+        model: Path of the model; None where the flags name one, or the server needs none.
+        log_path: Made or emptied; gets both outputs.
+        env: Set for the server in addition, as the deployment says.
+        guard: Told of the server at once.
+        host: Address to listen on.
+        port: A port of the user's choice; None picks a free one.
+        log_cap_bytes: Size of the log beyond which `poll` kills the server.
+
+    Raises:
+        MachineError: The port is in use, no port is free, or the log cannot be written.
+        ServerStartError: The binary could not be executed after all.
+    """
+    chosen = free_port(host) if port is None else _check_port(host, port)
+    api_key = os.urandom(24).hex()
+    arguments = [] if model is None else ["--model", model]
+    command = (*binary.argv, *flags, *arguments, "--host", host, "--port", str(chosen))
+    environment = server_environment(
+        os.environ,
+        binary.env,
+        env,
+        # a crash handler that attaches a debugger keeps port and memory (build 10434)
+        {"LLAMA_API_KEY": api_key, "GGML_NO_BACKTRACE": "1"},
+        guard.environment,
+    )
+    try:
+        log = open(log_path, "wb", buffering=0)  # noqa: SIM115, PTH123  # closed right below
+    except OSError as error:
+        raise MachineError(
+            f"the server's log cannot be written: {error.strerror}: {log_path}",
+            hint="give a folder that can be written to with --out",
+        ) from error
+    prefixed = [*parent_death_prefix(), *command]
+    guard.expect()
+    started_ns = time.monotonic_ns()
+    try:
+        process = _start(prefixed, environment, log.fileno())
+    except OSError as error:
+        guard.cancel()
+        raise ServerStartError(f"{binary.path} could not be started: {error.strerror}") from error
+    finally:
+        log.close()
+    server = LaunchedServer(
+        process,
+        command=command,
+        host=host,
+        port=chosen,
+        port_is_ours=port is None,
+        api_key=api_key,
+        log_path=log_path,
+        log_cap_bytes=log_cap_bytes,
+        started_ns=started_ns,
+        guard=guard,
+    )
+    try:
+        guard.register(process.pid)
+    except BaseException:
+        server.stop(0)
+        raise
+    return server
+
+
+def _is_crash(exit_code: int | None, signal: int | None) -> bool:
+    """Whether a server that was asked to stop ended by something else than our asking.
+
+    Other exit codes are taken as they come: wrappers choose theirs, and llama-server leaves with
+    1 when asked twice.
+    """
+    by_wrapper = exit_code is not None and exit_code - 128 in _CRASH_SIGNALS
+    return by_wrapper or (signal is not None and signal != _TERM)
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], log: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        process_group=None if sys.platform == "win32" else 0,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows only
+    )
+
+
+def free_port(host: str) -> int:
+    """A port of `host` that is free now; another program may take it before the server does.
+
+    Raises:
+        MachineError: The host is not an address of this machine, or no port is free.
+    """
+    try:
+        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))
+            port: int = probe.getsockname()[1]
+            return port
+    except OSError as error:
+        raise MachineError(f"no port of {host} can be listened on: {error.strerror}") from error
+
+
+def _check_port(host: str, port: int) -> int:
+    if not 0 < port < 65536:
+        raise UsageError(f"port {port} is not between 1 and 65535")
+    try:
+        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+            if sys.platform != "win32":  # there it would allow two listeners
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        raise _port_in_use(host, port, error.strerror or str(error)) from error
+    return port
+
+
+def _port_in_use(host: str, port: int, why: str) -> MachineError:
+    return MachineError(
+        f"port {port} of {host} cannot be listened on: {why}",
+        hint="leave the port out and a free one is chosen, or stop what listens there",
+    )
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+async def wait_until_healthy(
+    server: LaunchedServer,
+    is_healthy: Callable[[], Awaitable[bool]],
+    limit_s: float,
+    evidence: Callable[[], Evidence] | None = None,
+) -> None:
+    """Wait until the server is healthy.
+
+    Args:
+        server: Just launched.
+        is_healthy: Asks the server once; False while it cannot be reached or is loading (503).
+        limit_s: Seconds since the launch; the user's `--start-limit`.
+        evidence: What the log tells; None reads the log's last lines.
+
+    Raises:
+        PortTakenError: A port that we chose was taken by someone else meanwhile.
+        MachineError: The same with a port that the user chose.
+        ServerStartError: It ended before it was healthy; the message says how.
+        ServerHangError: The limit was reached; the server still runs and is the caller's to stop.
+    """
+    end_s = server.started_ns / 1e9 + limit_s
+    while True:
+        if (ended := server.poll()) is not None:
+            raise _start_error(server, ended, (evidence or server.evidence)())
+        left_s = end_s - time.monotonic()
+        if left_s <= 0:
+            raise _start_hang(server, limit_s, (evidence or server.evidence)())
+        try:
+            # one question must not outlast the server's death by much
+            if await asyncio.wait_for(is_healthy(), min(left_s, 5.0)):
+                return
+        except TimeoutError:
+            continue
+        # a twentieth of the time so far: never late by more than that, and few questions in all
+        elapsed_s = time.monotonic() - server.started_ns / 1e9
+        await asyncio.sleep(min(max(elapsed_s / 20, 0.002), 0.05))
+
+
+def _start_error(
+    server: LaunchedServer, ended: ServerEnd, evidence: Evidence
+) -> ServerStartError | MachineError:
+    lines = evidence.last_lines
+    if lost_the_port(lines):
+        if server.port_is_ours:
+            return PortTakenError(f"port {server.port} was taken before the server could have it")
+        return _port_in_use(server.host, server.port, "someone else took it")
+    told = ended.crash
+    if ended.how != "forced":
+        told = describe_end(
+            ended.exit_code, ended.signal, crash_text=evidence.crash_text, last_lines=lines
+        )
+    shown = [line for line in error_lines(lines) if line not in (told or "")]
+    return ServerStartError(
+        f"the server did not start: {told}",
+        hint="\n  ".join([*shown, f"log: {server.log_path}"]),
+    )
+
+
+def _start_hang(server: LaunchedServer, limit_s: float, evidence: Evidence) -> ServerHangError:
+    last = [line for line in evidence.last_lines if line.strip()][-1:]
+    said = f"; its last line: {last[0].strip()}" if last else "; it printed nothing"
+    return ServerHangError(
+        f"the server was not healthy within {limit_s:g} s of its launch{said}",
+        hint=f"allow more with --start-limit SECONDS; log: {server.log_path}",
+    )
+
+
+def read_last_lines(path: Path, most: int = _LAST_LINES) -> tuple[str, ...]:
+    """The last lines of a log, oldest first; empty where it cannot be read.
+
+    At most 64 KiB are read, so a first line may be cut.
+    """
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(size - _TAIL_BYTES, 0))
+            text = log.read().decode(errors="replace")
+    except OSError:
+        return ()
+    return tuple(text.splitlines()[-most:])
