@@ -1,1 +1,1 @@
-"""Kinds of comparison, gates and the verdict; pure."""
+"""Rules: comparing measurements with limits, with each other and with baselines; the verdict."""

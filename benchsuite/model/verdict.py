@@ -13,6 +13,9 @@ Outcome = Literal["pass", "fail", "inconclusive", "not applicable", "xfail", "xp
 
 Level = Literal["block", "advise"]
 
+Against = Literal["number", "run", "baseline"]
+"""What a gate compares with: limits in the scenario, another place of the same run, a baseline."""
+
 
 class GateResult(msgspec.Struct, frozen=True):
     """What one gate found in one variant."""
@@ -29,6 +32,7 @@ class GateResult(msgspec.Struct, frozen=True):
     line: int = 0  # in the scenario file
     why: str = ""  # the scenario author's sentence
     differs: tuple[str, ...] = ()  # from the baseline's info: `build b1 -> b2`
+    against: Against = "number"
 
 
 class Verdict(msgspec.Struct, frozen=True):

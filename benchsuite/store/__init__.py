@@ -1,1 +1,1 @@
-"""What lies on disk: run records and their journal, baselines."""
+"""Run records, their journals and baselines on disk: reading them back, and their only writers."""

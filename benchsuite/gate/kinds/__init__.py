@@ -1,0 +1,24 @@
+"""How values of one metric compare, one implementation for each `assume` of the catalogue.
+
+A kind knows values only: not where they came from, nor what a gate makes of the result.
+"""
+
+from __future__ import annotations
+
+from benchsuite.gate.kinds.comparison import Comparison, Kind
+from benchsuite.gate.kinds.exact import ExactKind
+from benchsuite.gate.kinds.noisy import NoisyKind
+from benchsuite.gate.kinds.quantised import QuantisedKind
+from benchsuite.gate.kinds.text import TextKind
+from benchsuite.metrics.catalogue import Assume
+
+KINDS: dict[Assume, Kind] = {
+    "exact": ExactKind(),
+    "quantised": QuantisedKind(),
+    "text": TextKind(),
+    "memory": NoisyKind("memory"),
+    "latency": NoisyKind("latency"),
+}
+"""The implementation for each `assume`."""
+
+__all__ = ["KINDS", "Comparison", "Kind", "NoisyKind"]

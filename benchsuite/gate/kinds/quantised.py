@@ -1,0 +1,77 @@
+"""Values read from rounded print: equal as far as their print quanta allow to tell.
+
+A healthy server prints K 6.38 and V 6.38 beside 12.75 (llama-server, build 10434): a sum of
+k printed terms is off by at most k times half a quantum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchsuite.gate.kinds.comparison import (
+    Comparison,
+    number_of,
+    percent,
+    show_each,
+    trials_apart,
+)
+from benchsuite.metrics.catalogue import Better
+from benchsuite.model.record import Value
+from benchsuite.model.scenario import Regression
+from benchsuite.store.baselines import Sample
+
+_SLACK = 1e-9  # of the values' size: sums of decimals are not exact in binary
+
+
+def agree(a: Sample, b: Sample) -> bool:
+    """Whether two printed values can stand for the same number: |a-b| <= q/2 (k_a + k_b)."""
+    left, right = number_of(a), number_of(b)
+    bound = (a.quantum * a.terms + b.quantum * b.terms) / 2
+    return abs(left - right) <= bound + _SLACK * max(1.0, abs(left), abs(right))
+
+
+class QuantisedKind:
+    """Sizes from the log: `kv_mib`, `rs_mib`."""
+
+    advises = False
+
+    def compare(
+        self,
+        reference: Sequence[Sample],
+        candidate: Sequence[Sample],
+        *,
+        unit: str,
+        better: Better,
+        tolerance: Regression | None = None,
+    ) -> Comparison:
+        """Every trial must agree with the one value on which the reference's trials agree."""
+        expected, observed = self.show(reference, unit), self.show(candidate, unit)
+        wanted = reference[0]
+        if not all(agree(wanted, s) for s in reference):
+            sentence = f"the reference's own trials disagree ({expected}), so nothing can be said"
+            return Comparison("inconclusive", False, expected, observed, sentence)
+        off = [s for s in candidate if not agree(wanted, s)]
+        if not off:
+            return Comparison("same", True, expected, observed, "equal")
+        apart = trials_apart(len(off), len(candidate))
+        change = percent(number_of(wanted), number_of(off[0]))
+        sentence = f"changed{apart} from {expected} to {self.show(off, unit)}{change}"
+        return Comparison("changed", False, expected, observed, sentence)
+
+    def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
+        """Every trial agrees with it."""
+        return all(agree(s, Sample(wanted)) for s in samples)
+
+    def holds_limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None
+    ) -> bool:
+        """Every trial keeps them, as far as its print can tell."""
+        return all(
+            (low is None or number_of(s) >= low or agree(s, Sample(low)))
+            and (high is None or number_of(s) <= high or agree(s, Sample(high)))
+            for s in samples
+        )
+
+    def show(self, samples: Sequence[Sample], unit: str) -> str:
+        """One value where the trials agree, else each."""
+        return show_each(samples, unit)

@@ -1,0 +1,400 @@
+"""The rules a gate can hold: limits, another place of the same run, a baseline.
+
+Each gives one finding for each series that its selector selects or should have selected.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from benchsuite.gate.differs import cause_words, differences
+from benchsuite.gate.kinds import KINDS, Comparison, Kind
+from benchsuite.gate.seen import Seen, Series
+from benchsuite.metrics.catalogue import CATALOGUE, Metric
+from benchsuite.metrics.select import Selector, format_series, parse_selector
+from benchsuite.model.scenario import GateSpec, Regression
+from benchsuite.model.verdict import Level, Outcome, State
+from benchsuite.store.baselines import BaselineFile, Baselines, Sample, unit_of
+from benchsuite.units import format_number
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a rule found for one series."""
+
+    outcome: Outcome
+    reason: str
+    series: str = ""
+    expected: str = ""
+    observed: str = ""
+    state: State | None = None
+    differs: tuple[str, ...] = ()
+    level: Level | None = None  # None leaves the gate's own
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """One gate in one variant, with what was selected for it."""
+
+    spec: GateSpec
+    selector: Selector
+    metric: Metric
+    variant: str
+    series: tuple[Series, ...]
+    place: str  # file:line of the gate
+
+    @property
+    def kind(self) -> Kind:
+        """How the metric's values compare; tolerances are for noisy values."""
+        if self.spec.regression is not None and self.metric.assume in ("exact", "quantised"):
+            return KINDS["latency"]
+        return KINDS[self.metric.assume]
+
+
+def rule_words(spec: GateSpec, unit: str) -> str:
+    """A gate's rule in words: `equals baseline`, `at most 96 MiB`, `same as variant B`."""
+    if spec.equals_baseline:
+        return "equals baseline"
+    if spec.same_as is not None:
+        parts = [
+            f"{noun} {name}"
+            for noun, name in (("variant", spec.same_as.variant), ("session", spec.same_as.session))
+            if name is not None
+        ]
+        return f"same as {', '.join(parts)}"
+    if spec.regression is not None:
+        return f"at most {_tolerance_words(spec.regression, unit)} worse than baseline"
+    if spec.equals is not None:
+        return f"equals {_number_words(spec.equals, unit)}"
+    limits = [
+        f"at {word} {_number_words(limit, unit)}"
+        for word, limit in (("least", spec.min), ("most", spec.max))
+        if limit is not None
+    ]
+    return " and ".join(limits)
+
+
+def against_limits(subject: Subject) -> list[Finding]:
+    """Compare with `equals`, `min` and `max`."""
+    spec, kind, unit = subject.spec, subject.kind, subject.metric.unit
+    if spec.equals is not None:
+        expected = _number_words(spec.equals, unit)
+    else:
+        bounds = ((">=", spec.min), ("<=", spec.max))
+        expected = ", ".join(f"{sign} {format_number(n)}" for sign, n in bounds if n is not None)
+    findings = []
+    for series in subject.series:
+        if spec.equals is not None:
+            holds = kind.equals(series.samples, spec.equals)
+        else:
+            holds = kind.holds_limits(series.samples, spec.min, spec.max)
+        observed = kind.show(series.samples, unit)
+        rule = rule_words(spec, unit)
+        if holds:
+            findings.append(Finding("pass", rule, series.text, expected, observed))
+            continue
+        reason = (
+            f"is {observed}, but must be {rule.removeprefix('equals ')}; mend the server or its "
+            f"flags, or change the limit at {subject.place}"
+        )
+        findings.append(Finding("fail", reason, series.text, expected, observed))
+    return findings
+
+
+def against_run(subject: Subject, seen: Seen) -> list[Finding]:
+    """Compare with another variant or session of the same run (`same_as`)."""
+    same_as = subject.spec.same_as
+    assert same_as is not None
+    other_variant = same_as.variant or subject.variant
+    if other_variant != subject.variant:
+        blocked = _blocked_reference(seen, other_variant)
+        if blocked is not None:
+            return [blocked]
+    words = rule_words(subject.spec, subject.metric.unit)
+    findings, counterparts = [], set()
+    for series in subject.series:
+        labels = dict(series.labels)
+        if same_as.session is not None:
+            labels["session"] = same_as.session
+        text = format_series(series.name, labels)
+        if other_variant == subject.variant and text == series.text:
+            continue  # the reference itself
+        counterparts.add(text)
+        found = seen.select(other_variant, parse_selector(text))
+        if not found:
+            place = words.removeprefix("same as ")
+            reason = f"{place} has no {text} to compare with; {_look(subject, seen)}"
+            observed = subject.kind.show(series.samples, subject.metric.unit)
+            findings.append(
+                Finding("fail", reason, series.text, "nothing", observed, state="missing")
+            )
+            continue
+        findings.append(_compare_within(subject, series, found[0], words, other_variant))
+    if same_as.session is None:
+        for reference in seen.select(other_variant, subject.selector):
+            if reference.text not in counterparts:
+                expected = subject.kind.show(reference.samples, subject.metric.unit)
+                reason = f"variant {other_variant} has it, this one lacks it"
+                reason += f"; {_look(subject, seen)}"
+                findings.append(
+                    Finding("fail", reason, reference.text, expected, "nothing", state="missing")
+                )
+    if not findings:
+        return [Finding("inconclusive", f"nothing but the reference itself is {words}")]
+    return findings
+
+
+def against_baseline(
+    subject: Subject, seen: Seen, baselines: Baselines, *, allow_new: bool
+) -> list[Finding]:
+    """Compare with the stored baseline (`equals: baseline` and `regression`)."""
+    scope = subject.metric.scope_of(subject.selector.label_names)
+    found = baselines.of(scope)
+    record = seen.record
+    anew = f"benchsuite accept {record.id} --reason WHY"
+    observed = _show_all(subject)
+    here = f"{baselines.deployment}/{baselines.scenario}"
+    if found.state == "none":
+        reason = f"no baseline of {scope} scope for {here}; make this run one: {anew}"
+        level: Level | None = None if scope == "config" else "advise"
+        return [_undecided(reason, observed, "no baseline", level)]
+    if found.file is None:
+        reason = f"the baseline was measured under other keys ({'; '.join(found.mismatches)})"
+        reason += f"; run with the baseline's, or accept one for these: {anew}"
+        return [_undecided(reason, observed, "other keys")]
+    file = found.file
+    theirs, ours = file.scenario_digest.get(subject.variant), record.digests.get(subject.variant)
+    if theirs is not None and theirs != ours:
+        reason = "what the scenario does was changed since the baseline was accepted, so they "
+        reason += f"cannot be compared; accept anew: {anew}"
+        return [_undecided(reason, observed, "other scenario")]
+    return _against_file(subject, seen, file, allow_new=allow_new)
+
+
+def _against_file(
+    subject: Subject, seen: Seen, file: BaselineFile, *, allow_new: bool
+) -> list[Finding]:
+    rows = file.metrics.get(subject.variant, {})
+    findings = []
+    for series in subject.series:
+        if series.text in rows:
+            findings.append(_compare_stored(subject, seen, series, rows[series.text], file))
+        else:
+            findings.append(_new_finding(subject, seen, series, file, allow_new=allow_new))
+    present = {series.text for series in subject.series}
+    for text, samples in rows.items():
+        if text not in present and _selects(subject.selector, text):
+            findings.append(_lost_finding(subject, seen, text, samples, file))
+    return findings
+
+
+def missing(subject: Subject, seen: Seen, baselines: Baselines) -> list[Finding]:
+    """What to say where a selector selects nothing."""
+    selector, variant = subject.selector, subject.variant
+    why = seen.unmeasured(variant, selector)
+    expected, differs = _stored_words(subject, seen, baselines)
+    if why is not None and why.outcome == "not_applicable":
+        return [Finding("not applicable", why.reason)]
+    if why is not None and why.outcome == "inconclusive":
+        reason = f"could not be measured: {why.reason}; {_look(subject, seen)}"
+        return [Finding("inconclusive", reason, "", expected, "nothing", "inconclusive", differs)]
+    if seen.record.interrupted:
+        reason = "the run was interrupted before this was measured; run it again"
+        return [Finding("inconclusive", reason, "", expected, "nothing", "inconclusive")]
+    if why is not None:
+        reason = f"missing: {why.reason}; {_look(subject, seen)}"
+    else:
+        sets = seen.label_sets(variant, selector.name)
+        known = f" ({selector.name} was measured with {' or '.join(sets)})" if sets else ""
+        reason = f"missing: nothing was measured that this selects{known}; {_look(subject, seen)}"
+    return [Finding("fail", reason, "", expected, "nothing", "missing", differs)]
+
+
+def incomplete(subject: Subject, seen: Seen) -> list[Finding]:
+    """Findings for series that some trial lacks; none while a run is cut short."""
+    trials = len(seen.launches(subject.variant))
+    findings = []
+    for series in subject.series:
+        lacking = trials - len(series.samples)
+        if lacking > 0:
+            observed = subject.kind.show(series.samples, subject.metric.unit)
+            reason = f"missing in {lacking} of {trials} trials; {_look(subject, seen)}"
+            outcome: Outcome = "inconclusive" if seen.record.interrupted else "fail"
+            findings.append(Finding(outcome, reason, series.text, "", observed, state="missing"))
+    return findings
+
+
+def _compare_within(
+    subject: Subject, series: Series, reference: Series, words: str, other_variant: str
+) -> Finding:
+    comparison = subject.kind.compare(
+        reference.samples,
+        series.samples,
+        unit=subject.metric.unit,
+        better="equal",
+        tolerance=None,
+    )
+    holds = comparison.state == "same"
+    if holds:
+        return _finding("pass", words, series.text, comparison)
+    if comparison.state == "inconclusive":
+        return _finding("inconclusive", f"{words}: {comparison.sentence}", series.text, comparison)
+    sentence = comparison.sentence.replace("changed", "differs", 1).replace(" from ", ": ", 1)
+    reason = f"must be the {words}, but {sentence}"
+    if other_variant != subject.variant:
+        reason += f"; compare the logs of variants {other_variant} and {subject.variant}"
+    else:
+        reason += "; look at the two sessions' turns with benchsuite report"
+    return _finding("fail", reason, series.text, comparison)
+
+
+def _compare_stored(
+    subject: Subject,
+    seen: Seen,
+    series: Series,
+    reference: Sequence[Sample],
+    file: BaselineFile,
+) -> Finding:
+    comparison = subject.kind.compare(
+        reference,
+        series.samples,
+        unit=subject.metric.unit,
+        better=subject.metric.better,
+        tolerance=subject.spec.regression,
+    )
+    info = file.info_for(subject.variant, series.text)
+    differs = differences(info.seen, seen.record.info, subject.variant)
+    if comparison.state == "inconclusive":
+        reason = f"{comparison.sentence}; accept a run whose trials agree"
+        return _finding("inconclusive", reason, series.text, comparison, differs)
+    if comparison.holds:
+        words = rule_words(subject.spec, subject.metric.unit)
+        reason = comparison.sentence if subject.kind.advises else words
+        return _finding("pass", reason, series.text, comparison)
+    if subject.kind.advises:
+        remedy = "repeat it with --trials 5 before believing it"
+    else:
+        remedy = f"if that is meant: {_accept_command(seen, series.text)}"
+    reason = f"{comparison.sentence} {cause_words(differs)}; {remedy}"
+    return _finding("fail", reason, series.text, comparison, differs)
+
+
+def _new_finding(
+    subject: Subject, seen: Seen, series: Series, file: BaselineFile, *, allow_new: bool
+) -> Finding:
+    observed = subject.kind.show(series.samples, subject.metric.unit)
+    command = _accept_command(seen, series.text)
+    if allow_new:
+        reason = f"new, let through by --allow-new; to keep it: {command}"
+        return Finding("pass", reason, series.text, "nothing", observed, state="new")
+    reason = f"new: {file.where} has no such value; accept it ({command}) or pass --allow-new"
+    differs = differences(file.info.seen, seen.record.info, subject.variant)
+    return Finding("fail", reason, series.text, "nothing", observed, "new", differs)
+
+
+def _lost_finding(
+    subject: Subject, seen: Seen, text: str, samples: Sequence[Sample], file: BaselineFile
+) -> Finding:
+    info = file.info_for(subject.variant, text)
+    differs = differences(info.seen, seen.record.info, subject.variant)
+    reason = f"missing: the baseline has {text}, this run does not {cause_words(differs)}; "
+    reason += _look(subject, seen)
+    expected = subject.kind.show(samples, unit_of(text))
+    return Finding("fail", reason, text, expected, "nothing", "missing", differs)
+
+
+def _blocked_reference(seen: Seen, variant: str) -> Finding | None:
+    """Why a variant cannot serve as a reference; None where it can."""
+    reason = seen.not_applicable(variant)
+    if reason is not None:
+        words = f"variant {variant}, which it is compared with, is not applicable: {reason}"
+        return Finding("not applicable", words)
+    if seen.failure(variant) is not None:
+        return Finding("error", f"variant {variant}, which it is compared with, failed; see there")
+    if not seen.launches(variant):
+        words = f"variant {variant}, which it is compared with, was not run"
+        return Finding("inconclusive", f"{words}; run it with --variant {variant}")
+    return None
+
+
+def _stored_words(
+    subject: Subject, seen: Seen, baselines: Baselines
+) -> tuple[str, tuple[str, ...]]:
+    """What the baseline has for a selector that selects nothing in the run, and what differs."""
+    if not (subject.spec.equals_baseline or subject.spec.regression):
+        return "", ()
+    file = baselines.of(subject.metric.scope_of(subject.selector.label_names)).file
+    rows = {} if file is None else file.metrics.get(subject.variant, {})
+    for text, samples in rows.items():
+        if file is not None and _selects(subject.selector, text):
+            info = file.info_for(subject.variant, text)
+            differs = differences(info.seen, seen.record.info, subject.variant)
+            return subject.kind.show(samples, subject.metric.unit), differs
+    return "", ()
+
+
+def _selects(selector: Selector, series: str) -> bool:
+    parsed = parse_selector(series)
+    return selector.accepts(parsed.name, {m.label: m.value for m in parsed.matchers})
+
+
+def _undecided(reason: str, observed: str, expected: str, level: Level | None = None) -> Finding:
+    return Finding("inconclusive", reason, "", expected, observed, "inconclusive", level=level)
+
+
+def _finding(
+    outcome: Outcome,
+    reason: str,
+    series: str,
+    comparison: Comparison,
+    differs: tuple[str, ...] = (),
+) -> Finding:
+    return Finding(
+        outcome,
+        reason,
+        series,
+        comparison.expected,
+        comparison.observed,
+        comparison.state,
+        differs,
+    )
+
+
+def _show_all(subject: Subject) -> str:
+    shown = [subject.kind.show(s.samples, subject.metric.unit) for s in subject.series]
+    return shown[0] if len(set(shown)) == 1 else f"{len(shown)} values"
+
+
+def _accept_command(seen: Seen, series: str) -> str:
+    return f"benchsuite accept {seen.record.id} --metric {shlex.quote(series)} --reason WHY"
+
+
+def _look(subject: Subject, seen: Seen) -> str:
+    """Where to look for what was not measured."""
+    logs = [launch.log for launch in seen.launches(subject.variant) if launch.log]
+    if subject.metric.source == "log" and logs:
+        return f"look into {logs[0]} in the run's folder"
+    if subject.metric.source == "log":
+        return "no log of this server was seen"
+    if subject.metric.source == "http":
+        return "see whether this build's replies hold it: samples.jsonl in the run's folder"
+    return "see the run's warnings"
+
+
+def _tolerance_words(tolerance: Regression, unit: str) -> str:
+    words = f"{format_number(tolerance.worse_than_percent)}%"
+    if tolerance.and_by is not None:
+        words += f" and {_number_words(tolerance.and_by, unit)}"
+    return words
+
+
+def _number_words(value: float | str, unit: str) -> str:
+    if isinstance(value, str):
+        return repr(value)
+    return f"{format_number(value)} {unit}".rstrip()
+
+
+def metric_of(selector: Selector) -> Metric | None:
+    """The declared metric that a selector names."""
+    return CATALOGUE.get(selector.name)

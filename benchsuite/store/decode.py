@@ -1,0 +1,230 @@
+"""The JSON of one baseline file, checked value by value so that each error has its line.
+
+Baselines are merged and edited by hand, so a wrong one must say where it is wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import msgspec
+
+from benchsuite.errors import ConfigError
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.select import parse_selector
+
+_CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILINE)
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_KEYS = ("schema", "match", "scenario_digest", "info", "metrics")
+_HINT = "restore it from version control, or accept a run anew"
+
+DecodedSample = tuple[int | float | str, float, int]
+"""Value, quantum, terms."""
+
+
+class DecodedFile(msgspec.Struct, frozen=True):
+    """The parts of a baseline file; infos are checked for their types by the caller."""
+
+    match: dict[str, str | int]
+    scenario_digest: dict[str, str]
+    info: dict[str, Any]
+    earlier: list[dict[str, Any]]
+    metrics: dict[str, dict[str, list[DecodedSample]]]
+
+
+def decode_baseline_file(
+    raw: bytes, *, where: str, schema: int, read_text: Callable[[str], bytes | None]
+) -> DecodedFile:
+    """Decode and check a baseline file.
+
+    Args:
+        raw: Its bytes.
+        where: Its path, for messages.
+        schema: The version that this benchsuite reads.
+        read_text: Gives the bytes of a text file beside it, or None.
+
+    Raises:
+        ConfigError: With file:line, what was found and what was expected.
+    """
+    return _Decoder(raw, where, read_text).decode(schema)
+
+
+class _Decoder:
+    def __init__(self, raw: bytes, where: str, read_text: Callable[[str], bytes | None]) -> None:
+        self._raw = raw
+        self._where = where
+        self._read_text = read_text
+
+    def decode(self, schema: int) -> DecodedFile:
+        conflict = _CONFLICT.search(self._raw)
+        if conflict is not None:
+            self._fail_at_byte(conflict.start(), "holds the markers of a merge conflict")
+        content = self._parse()
+        if not isinstance(content, dict):
+            self._fail((), "is no baseline: expected an object")
+        self._check_schema(content.get("schema"), schema)
+        for key in content:
+            if key not in (*_KEYS, "earlier"):
+                self._fail((key,), f"unknown key '{key}'; expected {', '.join(_KEYS)}")
+        for key in _KEYS:
+            if key not in content:
+                self._fail((), f"lacks the key '{key}'")
+        return DecodedFile(
+            match=self._match(content["match"]),
+            scenario_digest=self._words(content["scenario_digest"], "scenario_digest"),
+            info=self._info(content["info"], "info"),
+            earlier=self._earlier(content.get("earlier", [])),
+            metrics=self._metrics(content["metrics"]),
+        )
+
+    def _parse(self) -> Any:
+        try:
+            return msgspec.json.decode(self._raw)
+        except msgspec.DecodeError as error:
+            at = _BYTE.search(str(error))
+            if at is not None:
+                what = _BYTE.sub("", str(error)).strip()
+                self._fail_at_byte(int(at[1]), f"is not JSON: {what}")
+            self._fail_at_byte(len(self._raw), f"is not JSON: {error}")
+        except UnicodeDecodeError as error:
+            self._fail_at_byte(error.start, "is not UTF-8")
+
+    def _check_schema(self, found: Any, schema: int) -> None:
+        if found == schema and not isinstance(found, bool):
+            return
+        newer = isinstance(found, int) and found > schema
+        self._fail(
+            ("schema",),
+            f"has schema {found!r}, this benchsuite reads {schema}",
+            hint="update benchsuite, or accept a run anew" if newer else _HINT,
+        )
+
+    def _match(self, found: Any) -> dict[str, str | int]:
+        match: dict[str, str | int] = {}
+        for key, value in self._object(found, "match").items():
+            wanted = int if key == "seed" else str
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                expected = "a whole number" if wanted is int else "text"
+                self._fail(("match", key), f"'{key}' is {_show(value)}, expected {expected}")
+            match[key] = value
+        return match
+
+    def _words(self, found: Any, *path: str) -> dict[str, str]:
+        for key, value in self._object(found, *path).items():
+            if not isinstance(value, str):
+                self._fail((*path, key), f"'{key}' is {_show(value)}, expected text")
+        return dict(found)
+
+    def _info(self, found: Any, *path: str) -> dict[str, Any]:
+        for key, value in self._object(found, *path).items():
+            if key == "flags":
+                for variant, flags in self._object(value, *path, key).items():
+                    self._words(flags, *path, key, variant)
+            elif key == "env":
+                self._words(value, *path, key)
+            elif value is not None and not isinstance(value, str):
+                self._fail((*path, key), f"'{key}' is {_show(value)}, expected text")
+        return dict(found)
+
+    def _earlier(self, found: Any) -> list[dict[str, Any]]:
+        if not isinstance(found, list):
+            self._fail(("earlier",), f"'earlier' is {_show(found)}, expected a list")
+        for part in found:
+            self._info(self._object(part, "earlier").get("info"), "earlier", "info")
+            for variant, series in self._object(part.get("series"), "earlier", "series").items():
+                if not isinstance(series, list) or not all(isinstance(s, str) for s in series):
+                    place = ("earlier", "series", variant)
+                    self._fail(place, f"'{variant}' is {_show(series)}, expected a list of series")
+        return found
+
+    def _metrics(self, found: Any) -> dict[str, dict[str, list[DecodedSample]]]:
+        metrics: dict[str, dict[str, list[DecodedSample]]] = {}
+        for variant, rows in self._object(found, "metrics").items():
+            for series, values in self._object(rows, "metrics", variant).items():
+                place = ("metrics", variant, series)
+                try:
+                    name = parse_selector(series).name
+                except ValueError as error:
+                    self._fail(place, str(error))
+                if not isinstance(values, list) or not values:
+                    self._fail(place, f"'{series}' is {_show(values)}, expected a list of values")
+                metric = CATALOGUE.get(name)
+                is_text = metric is not None and metric.assume == "text"
+                read = self._text if is_text else self._number
+                samples = [read(value, place) for value in values]
+                metrics.setdefault(variant, {})[series] = samples
+        return metrics
+
+    def _number(self, value: Any, place: tuple[str, ...]) -> DecodedSample:
+        quantum: Any = 0.0
+        terms: Any = 1
+        number = value
+        if isinstance(value, dict) and set(value) == {"value", "quantum", "terms"}:
+            number, quantum, terms = value["value"], value["quantum"], value["terms"]
+        if not _is_number(number):
+            self._fail(place, f"'{place[-1]}' holds {_show(value)}, expected a number")
+        if not _is_number(quantum) or quantum < 0:
+            self._fail(place, f"'{place[-1]}' has quantum {_show(quantum)}, expected 0 or more")
+        if not isinstance(terms, int) or isinstance(terms, bool) or terms < 1:
+            self._fail(place, f"'{place[-1]}' has terms {_show(terms)}, expected 1 or more")
+        return (number, float(quantum), terms)
+
+    def _text(self, value: Any, place: tuple[str, ...]) -> DecodedSample:
+        if not (
+            isinstance(value, dict)
+            and isinstance(value.get("file"), str)
+            and isinstance(value.get("sha256"), str)
+        ):
+            self._fail(place, f"'{place[-1]}' holds {_show(value)}, expected file and sha256")
+        name = value["file"]
+        if "\\" in name or name.startswith("/") or ".." in name.split("/"):
+            self._fail(place, f"the file '{name}' lies outside of the baseline")
+        raw = self._read_text(name)
+        if raw is None:
+            self._fail(place, f"the text file '{name}' is not there")
+        if hashlib.sha256(raw).hexdigest() != value["sha256"]:
+            self._fail(
+                place,
+                f"the text file '{name}' is not the one that was accepted: its sha256 differs",
+                hint="was it edited, or did git change its line ends? mark it `-text` in "
+                ".gitattributes; " + _HINT,
+            )
+        try:
+            return (raw.decode("utf-8"), 0.0, 1)
+        except UnicodeDecodeError:
+            self._fail(place, f"the text file '{name}' is not UTF-8")
+
+    def _object(self, found: Any, *path: str) -> dict[str, Any]:
+        if not isinstance(found, dict):
+            self._fail(path, f"'{path[-1]}' is {_show(found)}, expected an object")
+        return found
+
+    def _fail(self, path: tuple[str, ...], message: str, hint: str = _HINT) -> NoReturn:
+        raise ConfigError(message, where=f"{self._where}:{self._line_of(path)}", hint=hint)
+
+    def _fail_at_byte(self, byte: int, message: str) -> NoReturn:
+        line = self._raw.count(b"\n", 0, byte) + 1
+        raise ConfigError(message, where=f"{self._where}:{line}", hint=_HINT)
+
+    def _line_of(self, path: tuple[str, ...]) -> int:
+        """The line of a key; found by its text, since the decoder keeps no positions."""
+        lines = self._raw.split(b"\n")
+        at = 0
+        for key in path:
+            quoted = msgspec.json.encode(key) + b":"
+            following = range(at, len(lines))
+            at = next((n for n in following if lines[n].strip().startswith(quoted)), at)
+        return at + 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _show(value: Any) -> str:
+    """A JSON value as short text for a message."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 40 else f"{text[:37]}..."

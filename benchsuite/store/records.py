@@ -1,0 +1,360 @@
+"""Run folders: the journal written while a run goes, the record written at its end, reading both.
+
+A run folder is `<utc>-<scenario>-<id>/` with `record.json`, `samples.jsonl` and one server log a
+launch. Knows nothing of how a run is driven or judged.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import tarfile
+import threading
+import time
+import zipfile
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import msgspec
+
+from benchsuite.errors import BenchsuiteError, ConfigError, MachineError, UsageError
+from benchsuite.model.record import (
+    RECORD_SCHEMA,
+    Launch,
+    Measurement,
+    NotApplicable,
+    RunRecord,
+    Unmeasured,
+)
+from benchsuite.store.files import safe_name, write_atomic
+
+RECORD_FILE = "record.json"
+JOURNAL_FILE = "samples.jsonl"
+_MAX_RECORD_BYTES = 512 * 1024 * 1024
+_ID_BYTES = 4
+
+KIND_OPENED = "opened"  # schema_version, utc: written by the journal itself
+KIND_BEGIN = "begin"  # record: a RunRecord without launches and measurements
+# one event each, under a field of the same name; what a record can be made of after a kill
+KIND_LAUNCH = "launch"
+KIND_MEASUREMENT = "measurement"
+KIND_UNMEASURED = "unmeasured"
+KIND_NOT_APPLICABLE = "not_applicable"
+
+
+class Journal:
+    """An append-only file of events, each one line of JSON handed to the OS as it happens.
+
+    Safe to write from several threads. Every event has `ns` (monotonic nanoseconds) and `kind`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            self._stream = path.open("ab", buffering=0)
+        except OSError as error:
+            raise _disk_error(path, error) from error
+        now = dt.datetime.now(dt.UTC)
+        self.write(KIND_OPENED, schema_version=RECORD_SCHEMA, utc=now.isoformat())
+
+    def write(self, kind: str, *, ns: int | None = None, **fields: Any) -> None:
+        """Append one event.
+
+        Args:
+            kind: What happened; one of the `KIND_` names, or any other word.
+            ns: When, in monotonic nanoseconds; None is now.
+            fields: Anything that msgspec can encode.
+
+        Raises:
+            MachineError: The disk refuses; a lost event fails the run.
+        """
+        event = {"ns": time.monotonic_ns() if ns is None else ns, "kind": kind, **fields}
+        line = msgspec.json.encode(event) + b"\n"
+        with self._lock:
+            try:
+                written = self._stream.write(line)
+            except OSError as error:
+                raise _disk_error(self.path, error) from error
+        if written != len(line):
+            raise MachineError("the disk took only part of an event", where=str(self.path))
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The events of a journal, in order; a last line that was cut off is left out.
+
+    Raises:
+        ConfigError: The file cannot be read, or a line other than the last is no event.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from error
+    unfinished = lines.pop()  # empty if the file ends with a whole line
+    events: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            events.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except msgspec.DecodeError as error:
+            if number == len(lines) and not unfinished:
+                break  # a crash of the machine can leave a line of zeros, newline included
+            raise ConfigError(f"is no event: {error}", where=f"{path}:{number}") from error
+    return events
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path, run_id: str) -> None:
+        self.path = path
+        self.id = run_id
+
+    @classmethod
+    def create(
+        cls, runs_folder: Path, scenario: str, started_at: dt.datetime | None = None
+    ) -> RunFolder:
+        """Make a new folder; two runs of the same second get two folders.
+
+        Args:
+            runs_folder: Where runs live; made if it is not there.
+            scenario: The scenario's name.
+            started_at: With a time zone; None is now.
+
+        Raises:
+            MachineError: The folder cannot be made.
+        """
+        when = started_at or dt.datetime.now(dt.UTC)
+        stamp = when.astimezone(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+        for _ in range(100):
+            run_id = secrets.token_hex(_ID_BYTES)
+            path = runs_folder / f"{stamp}-{safe_name(scenario)}-{run_id}"
+            try:
+                runs_folder.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+            except FileExistsError as error:
+                if path.is_dir():
+                    continue  # this very id was drawn before
+                raise _disk_error(runs_folder, error) from error
+            except OSError as error:
+                raise _disk_error(runs_folder, error) from error
+            return cls(path, run_id)
+        raise MachineError("no free name for a run folder", where=str(runs_folder))
+
+    def open_journal(self) -> Journal:
+        """The run's journal, ready for events."""
+        return Journal(self.path / JOURNAL_FILE)
+
+    def log_path(self, variant: str, trial: int) -> Path:
+        """Where the server log of one launch goes."""
+        return self.path / f"server.{safe_name(variant, fold_case=True)}.{trial}.log"
+
+    def write_record(self, record: RunRecord) -> Path:
+        """Write `record.json` atomically and return its path."""
+        path = self.path / RECORD_FILE
+        write_record(path, record)
+        return path
+
+
+def write_record(path: Path, record: RunRecord) -> None:
+    """Write a record atomically.
+
+    Raises:
+        MachineError: The disk refuses.
+    """
+    write_atomic(path, msgspec.json.encode(record) + b"\n")
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read a run record.
+
+    Args:
+        path: A run folder, a `record.json`, or a .zip or .tar archive that holds one run. In a
+            folder whose run was killed before its record was written, the record is made of the
+            journal and marked as interrupted.
+
+    Raises:
+        ConfigError: There is no record, or none that this version can read.
+    """
+    if path.is_dir():
+        if (path / RECORD_FILE).exists():
+            return _decode_record(_read_bytes(path / RECORD_FILE), str(path / RECORD_FILE))
+        if (path / JOURNAL_FILE).exists():
+            return _recover_record(path / JOURNAL_FILE)
+        raise ConfigError(f"holds neither {RECORD_FILE} nor {JOURNAL_FILE}", where=str(path))
+    if not path.exists():
+        raise ConfigError("no such run", where=str(path))
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                inner = _record_member([i.filename for i in archive.infolist()], path)
+                with archive.open(inner) as stream:
+                    return _decode_record(_read_member(stream, path), f"{path}:{inner}")
+        if tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                inner = _record_member([m.name for m in tar.getmembers() if m.isfile()], path)
+                member = tar.extractfile(inner)
+                if member is None:
+                    raise ConfigError(f"'{inner}' is not a file", where=str(path))
+                return _decode_record(_read_member(member, path), f"{path}:{inner}")
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
+    return _decode_record(_read_bytes(path), str(path))
+
+
+def find_run(text: str, runs_folder: Path) -> Path:
+    """The run that a user means.
+
+    Args:
+        text: A path (folder, `record.json`, archive), `last`, a run's folder name, or the first
+            characters of its id.
+        runs_folder: Where runs live.
+
+    Raises:
+        UsageError: No run, or more than one, is meant.
+    """
+    if text != "last" and Path(text).exists():
+        return Path(text)
+    runs = list_runs(runs_folder)
+    if text == "last":
+        if not runs:
+            raise UsageError("there is no run yet", where=str(runs_folder), hint=_RUN_HINT)
+        return runs[-1]
+    named = [r for r in runs if r.name == text]
+    found = named or [r for r in runs if text and run_id_of(r).startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(run_id_of(r) for r in found[:5])
+        raise UsageError(f"'{text}' begins the id of {len(found)} runs: {ids}")
+    known = ", ".join(run_id_of(r) for r in reversed(runs[-5:]))
+    raise UsageError(
+        f"no run '{text}': neither a path nor the beginning of an id in {runs_folder}",
+        hint=f"the latest runs: {known}" if known else _RUN_HINT,
+    )
+
+
+_RUN_HINT = "make one with `benchsuite run SCENARIO`"
+
+
+def list_runs(runs_folder: Path) -> list[Path]:
+    """The run folders that hold something to read, oldest first."""
+    if not runs_folder.is_dir():
+        return []
+    runs = [
+        path
+        for path in runs_folder.iterdir()
+        if (path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists()
+    ]
+    # names begin with the second; within one, the file system's clock decides
+    return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
+
+
+def run_id_of(folder: Path) -> str:
+    """The id at the end of a run folder's name."""
+    return folder.name.rsplit("-", 1)[-1]
+
+
+class _Head(msgspec.Struct):
+    schema_version: Any = None
+
+
+def _decode_record(data: bytes, where: str) -> RunRecord:
+    try:
+        version = msgspec.json.decode(data, type=_Head).schema_version
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"is not a run record: {error}", where=where) from error
+    if version is None:
+        raise ConfigError("is not a run record: it has no schema_version", where=where)
+    if version != RECORD_SCHEMA:
+        newer = isinstance(version, int) and version > RECORD_SCHEMA
+        raise ConfigError(
+            f"has schema_version {version}, this benchsuite reads {RECORD_SCHEMA}",
+            where=where,
+            hint="read it with the newer benchsuite that wrote it" if newer else None,
+        )
+    try:
+        return msgspec.json.decode(data, type=RunRecord)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"is not a run record: {error}", where=where) from error
+
+
+def _recover_record(path: Path) -> RunRecord:
+    """What a killed run had seen, from its journal."""
+    record: RunRecord | None = None
+    seen: dict[str, list[Any]] = {}
+    types = {
+        KIND_LAUNCH: Launch,
+        KIND_MEASUREMENT: Measurement,
+        KIND_UNMEASURED: Unmeasured,
+        KIND_NOT_APPLICABLE: NotApplicable,
+    }
+    try:
+        for event in read_journal(path):
+            kind = event.get("kind", "")
+            if kind == KIND_BEGIN:
+                record = msgspec.convert(event.get("record"), RunRecord)
+            elif kind in types:
+                found = msgspec.convert(event.get(kind), types[kind])
+                seen.setdefault(kind, []).append(found)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"cannot be read back: {error}", where=str(path)) from error
+    if record is None:
+        raise ConfigError(
+            "the run was killed before it measured anything", where=str(path), hint=_RUN_HINT
+        )
+    note = f"the run was killed before its record was written; this was read from {path.name}"
+    return msgspec.structs.replace(
+        record,
+        launches=tuple(seen.get(KIND_LAUNCH, ())),
+        measurements=tuple(seen.get(KIND_MEASUREMENT, ())),
+        unmeasured=tuple(seen.get(KIND_UNMEASURED, ())),
+        not_applicable=tuple(seen.get(KIND_NOT_APPLICABLE, ())),
+        interrupted=True,
+        warnings=(*record.warnings, note),
+    )
+
+
+def _record_member(names: list[str], path: Path) -> str:
+    found = [n for n in names if n.replace("\\", "/").rsplit("/", 1)[-1] == RECORD_FILE]
+    if len(found) != 1:
+        what = "no" if not found else f"{len(found)} files named"
+        raise ConfigError(f"the archive holds {what} {RECORD_FILE}, expected one", where=str(path))
+    return found[0]
+
+
+def _read_member(stream: IO[bytes], path: Path) -> bytes:
+    data = stream.read(_MAX_RECORD_BYTES + 1)
+    if len(data) > _MAX_RECORD_BYTES:
+        raise ConfigError("the record in this archive is over 512 MiB", where=str(path))
+    return data
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from error
+
+
+def _disk_error(path: Path, error: OSError) -> BenchsuiteError:
+    return MachineError(
+        f"cannot write here: {error.strerror or error}",
+        where=str(path),
+        hint="free space there, make it writable, or choose another folder with --out",
+    )
