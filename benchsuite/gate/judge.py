@@ -146,6 +146,8 @@ def _bar(subject: Subject, seen: Seen, platform: str) -> Finding | None:
     if condition.holds is False:
         return Finding("not applicable", condition.reason)
     failed = seen.failure(variant)
+    if failed is not None and failed[1].kind == "unmet":
+        return Finding("inconclusive", failed[1].message)
     if failed is not None:
         return _error(subject, *failed)
     if not seen.launches(variant):

@@ -105,13 +105,16 @@ def bisect_code(
     return BISECT_SKIP
 
 
+_LAUNCH_CODES = {"machine": ExitCode.MACHINE_FAILED, "unmet": ExitCode.INCONCLUSIVE}
+
+
 def _launch_reasons(record: RunRecord) -> list[tuple[ExitCode, str]]:
     reasons = []
     for launch in record.launches:
         failure = launch.failure
         if failure is None or failure.kind == "interrupted":
             continue
-        code = ExitCode.MACHINE_FAILED if failure.kind == "machine" else ExitCode.SERVER_FAILED
+        code = _LAUNCH_CODES.get(failure.kind, ExitCode.SERVER_FAILED)
         place = f"variant {launch.variant}"
         if record.trials > 1:
             place += f", trial {launch.trial}"

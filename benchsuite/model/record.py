@@ -48,7 +48,8 @@ class Unmeasured(msgspec.Struct, frozen=True):
 class Failure(msgspec.Struct, frozen=True):
     """How a launch failed, with the evidence."""
 
-    kind: Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted"]
+    # unmet: an attached server that does not meet the scenario's needs; nothing was driven
+    kind: Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted", "unmet"]
     message: str
     hint: str | None = None
     step: str = ""  # in words: `turn 2 of session A`

@@ -15,7 +15,7 @@ from benchsuite.errors import (
 )
 from benchsuite.model.record import Failure
 
-_Kind = Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted"]
+_Kind = Literal["start", "crash", "hang", "lied", "connection", "machine"]
 
 _KINDS: tuple[tuple[type[BenchsuiteError], _Kind], ...] = (
     (MachineError, "machine"),

@@ -1,0 +1,5 @@
+"""`python -m benchsuite`."""
+
+from benchsuite.cli.main import main
+
+main()
