@@ -1,0 +1,21 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.desk import Desk
+
+
+@pytest.fixture(scope="session")
+def desk_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A HOME that all desks share, so that the tiny model is made once."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, desk_home: Path) -> Desk:
+    """An empty folder to run benchsuite in."""
+    return Desk(tmp_path, desk_home)
