@@ -33,13 +33,26 @@ def check_port(host: str, port: int) -> int:
     if not 0 < port < 65536:
         raise UsageError(f"port {port} is not between 1 and 65535")
     try:
-        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
-            if sys.platform != "win32":  # there it would allow two listeners
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+        _bind(host, port)
     except OSError as error:
         raise port_in_use(host, port, error.strerror or str(error)) from error
     return port
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether the port can be listened on now."""
+    try:
+        _bind(host, port)
+    except OSError:
+        return False
+    return True
+
+
+def _bind(host: str, port: int) -> None:
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        if sys.platform != "win32":  # there it would allow two listeners
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
 
 
 def port_in_use(host: str, port: int, why: str) -> MachineError:

@@ -52,10 +52,15 @@ def stand_in(name: str = "stand_in.py") -> ServerBinary:
 
 
 def ask(
-    server: LaunchedServer, path: str, body: dict[str, Any] | None = None, *, key: str | None = None
+    server: LaunchedServer,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    key: str | None = None,
+    limit_s: float = 20,
 ) -> tuple[int, Any]:
     """Status and decoded body of one request."""
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=limit_s)
     try:
         headers = {"Authorization": f"Bearer {server.api_key if key is None else key}"}
         if body is None:
@@ -75,7 +80,7 @@ def ask(
 async def is_healthy(server: LaunchedServer) -> bool:
     """Whether `/health` answers 200 now."""
     try:
-        return ask(server, "/health")[0] == 200
+        return ask(server, "/health", limit_s=0.2)[0] == 200
     except OSError:
         return False
 
