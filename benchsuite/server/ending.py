@@ -189,4 +189,4 @@ def _describe_exit(exit_code: int | None, lines: Sequence[str]) -> str:
             if any(word in text for word in words):
                 return f"{ended}: {text}"
     last = error_lines(lines, most=1)
-    return f"{ended}: {last[0]}" if last else ended
+    return f"{ended}: {last[0]}" if last else f"{ended} and gave no reason"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -22,12 +21,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from benchsuite.errors import MachineError, ServerHangError, ServerStartError, UsageError
+from benchsuite.errors import MachineError, ServerHangError, ServerStartError
 from benchsuite.model.record import ServerEnd
 from benchsuite.server.ending import Evidence, describe_end, error_lines, lost_the_port
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
+from benchsuite.server.ports import check_port, free_port, is_free, port_in_use
 from benchsuite.server.processes import (
     KILL,
     group_ids,
@@ -219,7 +219,7 @@ def launch(
         MachineError: The port is in use, no port is free, or the log cannot be written.
         ServerStartError: The binary could not be executed after all.
     """
-    chosen = free_port(host) if port is None else _check_port(host, port)
+    chosen = free_port(host) if port is None else check_port(host, port)
     api_key = os.urandom(24).hex()
     arguments = [] if model is None else ["--model", model]
     command = (*binary.argv, *flags, *arguments, "--host", host, "--port", str(chosen))
@@ -292,45 +292,6 @@ def _start(
     )
 
 
-def free_port(host: str) -> int:
-    """A port of `host` that is free now; another program may take it before the server does.
-
-    Raises:
-        MachineError: The host is not an address of this machine, or no port is free.
-    """
-    try:
-        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
-            probe.bind((host, 0))
-            port: int = probe.getsockname()[1]
-            return port
-    except OSError as error:
-        raise MachineError(f"no port of {host} can be listened on: {error.strerror}") from error
-
-
-def _check_port(host: str, port: int) -> int:
-    if not 0 < port < 65536:
-        raise UsageError(f"port {port} is not between 1 and 65535")
-    try:
-        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
-            if sys.platform != "win32":  # there it would allow two listeners
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        raise _port_in_use(host, port, error.strerror or str(error)) from error
-    return port
-
-
-def _port_in_use(host: str, port: int, why: str) -> MachineError:
-    return MachineError(
-        f"port {port} of {host} cannot be listened on: {why}",
-        hint="leave the port out and a free one is chosen, or stop what listens there",
-    )
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
 async def wait_until_healthy(
     server: LaunchedServer,
     is_healthy: Callable[[], Awaitable[bool]],
@@ -360,10 +321,11 @@ async def wait_until_healthy(
             raise _start_hang(server, limit_s, (evidence or server.evidence)())
         try:
             # one question must not outlast the server's death by much
-            if await asyncio.wait_for(is_healthy(), min(left_s, 5.0)):
-                return
+            healthy = await asyncio.wait_for(is_healthy(), min(left_s, 5.0))
         except TimeoutError:
             continue
+        if healthy and server.poll() is None:  # else someone else answered on its port
+            return
         # a twentieth of the time so far: never late by more than that, and few questions in all
         elapsed_s = time.monotonic() - server.started_ns / 1e9
         await asyncio.sleep(min(max(elapsed_s / 20, 0.002), 0.05))
@@ -373,10 +335,12 @@ def _start_error(
     server: LaunchedServer, ended: ServerEnd, evidence: Evidence
 ) -> ServerStartError | MachineError:
     lines = evidence.last_lines
-    if lost_the_port(lines):
+    # build 10434 may lose its last log lines when it exits: then the port itself is asked
+    silent = ended.exit_code == 1 and not evidence.crash_text and not error_lines(lines)
+    if lost_the_port(lines) or (silent and not is_free(server.host, server.port)):
         if server.port_is_ours:
             return PortTakenError(f"port {server.port} was taken before the server could have it")
-        return _port_in_use(server.host, server.port, "someone else took it")
+        return port_in_use(server.host, server.port, "someone else took it")
     told = ended.crash
     if ended.how != "forced":
         told = describe_end(
