@@ -6,12 +6,16 @@ output and log text is escaped before it is printed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.layout import Style, cells, columns, cut, pad, safe, wrap
 from benchsuite.report.measured import key_rows, variants_of
-from benchsuite.store.baselines import Baselines
+from benchsuite.store.baselines import Baselines, unit_of
 
 _COLOURS = {
     "pass": "green",
@@ -47,6 +51,7 @@ def render_run(
     blocks = [
         _head(record, look),
         _gate_lines(record, look),
+        _not_applicable_lines(record, look),
         _failure_lines(record, look),
         _measured_lines(record, baselines, look),
         _differs_lines(record, look),
@@ -79,10 +84,12 @@ def verdict_line(record: RunRecord, style: Style | None = None) -> str:
         for key in (*bad_first, ADVICE)
         if verdict.counts.get(key)
     ]
-    label = look.paint(verdict.outcome.upper(), _VERDICT_COLOURS.get(verdict.outcome, "red"))
+    label = verdict.outcome.upper()
     found = ", ".join(parts) or "no gates"
     code = f" (exit {verdict.exit_code})" if verdict.exit_code else ""
-    return f"{label}  {place}: {found}{code}"
+    line = "\n      ".join(wrap(f"{label}  {place}: {found}{code}", look.width - 6))
+    colour = _VERDICT_COLOURS.get(verdict.outcome, "red")
+    return look.paint(label, colour) + line.removeprefix(label)
 
 
 def _head(record: RunRecord, look: Style) -> list[str]:
@@ -93,71 +100,139 @@ def _head(record: RunRecord, look: Style) -> list[str]:
     return [look.paint(cut(safe(title), look.width), "bold"), *wrap(safe(line), look.width)]
 
 
+class _GateRow(msgspec.Struct):
+    """One line of the gate table: a gate in all variants in which it came out alike."""
+
+    variants: list[str]
+    gate: GateResult
+    expected: str
+    observed: str
+
+
+def _gate_rows(gates: Sequence[GateResult]) -> list[_GateRow]:
+    rows: dict[tuple[object, ...], _GateRow] = {}
+    for gate in gates:
+        if gate.outcome == "not applicable":
+            continue
+        unit = unit_of(gate.metric)
+        expected = gate.expected.removesuffix(f" {unit}")  # what is observed has it
+        if gate.against == "baseline" and gate.expected and gate.state in _COMPARED:
+            expected = f"baseline {expected}"
+        elif gate.against == "run":
+            expected = f"{gate.rule.removeprefix('same as ')}: {expected}".removesuffix(": ")
+        observed = gate.observed.removesuffix(" tokens")  # as the metric's name says
+        reason = _reason(gate)
+        key = (gate.line, gate.metric, gate.rule, gate.outcome, gate.level, expected, observed)
+        row = rows.setdefault((*key, reason), _GateRow([], gate, safe(expected), safe(observed)))
+        row.variants.append(gate.variant)
+    return list(rows.values())
+
+
+_COMPARED = ("same", "improved", "regressed", "changed", "missing")
+
+
 def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     """Gate, expected, observed, outcome, reason; what holds is short, the rest says why."""
-    gates = record.gates
-    if not gates:
+    rows = _gate_rows(record.gates)
+    if not rows:
         return []
-    names = [safe(f"{g.variant} {g.metric}") for g in gates]
-    outcomes = [_outcome(g) for g in gates]
-    rows = [("gate", "expected", "observed", "outcome")] + [
-        (name, safe(g.expected), safe(g.observed), outcome)
-        for name, g, outcome in zip(names, gates, outcomes, strict=True)
+    table = [("", "gate", "expected", "observed", "outcome")] + [
+        (
+            safe(",".join(row.variants)),
+            safe(row.gate.metric),
+            row.expected,
+            row.observed,
+            _outcome(row.gate),
+        )
+        for row in rows
     ]
-    value_limit = max(12, (look.width - 58) // 2 + 8)
-    widest = max(cells(row[3]) for row in rows)
-    taken = sum(min(value_limit, max(cells(r[i]) for r in rows)) + 2 for i in (1, 2)) + widest
-    name_limit = max(20, min(max(cells(n) for n in names), look.width - taken - 2))
-    table = columns(rows, (name_limit, value_limit, value_limit, widest))
-    width = sum(cells(c) for c in table[0][:3]) + widest
-    beside = look.width - width - 2 >= _MIN_REASON
-    head = "".join(table[0])
-    lines = [look.paint((pad(head, width + 2) + "reason").rstrip() if beside else head, "dim")]
-    shown_reasons: set[tuple[str, str]] = set()
-    for gate, name, row in zip(gates, names, table[1:], strict=True):
-        colour = _COLOURS["advise" if _advises(gate) else gate.outcome]
-        plain = pad(row[3], widest)
-        line = "".join(row[:3]) + look.paint(plain, colour)
-        reason = _reason(gate, name if cells(name) > name_limit else "")
-        key = (gate.variant, reason)
-        if gate.outcome in ("error", "not applicable") and key in shown_reasons:
-            reason = ""  # one launch's failure is told once
-        shown_reasons.add(key)
-        if beside:
-            indent = " " * (width + 2)
-            wrapped = wrap(safe(reason), look.width, indent) if reason else []
-            lines.append((line + "  " + wrapped[0].strip()).rstrip() if wrapped else line.rstrip())
-            lines += wrapped[1:]
-        else:
-            lines.append(line.rstrip())
-            if reason and not _is_plain_pass(gate):
-                lines += wrap(safe(reason), look.width, "    ")
+    widths = [max(cells(line[i]) for line in table) for i in range(5)]
+    widths[0] = min(widths[0], 12)
+    widths[2] = min(widths[2], max(14, look.width // 5 + 4))
+    widths[3] = min(widths[3], max(12, look.width // 5))
+    rest = look.width - widths[0] - widths[2] - widths[3] - widths[4] - 8
+    widths[1] = max(12, min(widths[1], rest))
+    beside = look.width - sum(widths) - 8 - 2 >= _MIN_REASON
+    made = columns(table, widths)
+    head = "".join(made[0])
+    lines = [
+        look.paint((pad(head, sum(widths) + 10) + "reason" if beside else head).rstrip(), "dim")
+    ]
+    told: set[str] = set()
+    for row, wanted, line in zip(rows, table[1:], made[1:], strict=True):
+        reason = _reason(row.gate)
+        if row.gate.outcome == "pass" and row.gate.state != "new" and not beside:
+            reason = ""
+        if reason in told and row.gate.outcome != "pass":
+            reason = ""  # said above, of another gate
+        told.add(reason)
+        lines += _gate_row_lines(row, wanted, line, widths, safe(reason), beside, look)
     return lines
 
 
-def _reason(gate: GateResult, full_name: str) -> str:
-    parts = [gate.reason]
+def _gate_row_lines(
+    row: _GateRow,
+    wanted: Sequence[str],
+    made: Sequence[str],
+    widths: Sequence[int],
+    reason: str,
+    beside: bool,
+    look: Style,
+) -> list[str]:
+    """One gate: its cells, and its reason beside or below them."""
+    lines = []
+    name = made[1]
+    if cells(wanted[1]) > widths[1]:  # too long a name has a line of its own
+        lines.append(made[0] + cut(wanted[1], look.width - widths[0] - 2))
+        made = (" " * (widths[0] + 2), " " * (widths[1] + 2), *made[2:])
+        name = made[1]
+    colour = _COLOURS["advise" if _advises(row.gate) else row.gate.outcome]
+    line = made[0] + name + made[2] + made[3] + look.paint(made[4], colour)
+    indent = " " * (sum(widths) + 10) if beside else "    "
+    wrapped = wrap(reason, look.width, indent) if reason else []
+    if beside and wrapped:
+        line += " " * (widths[4] - cells(made[4]) + 2) + wrapped.pop(0).strip()
+    return [*lines, line.rstrip(), *wrapped]
+
+
+def _reason(gate: GateResult) -> str:
+    reason = gate.reason
+    if gate.outcome == "error":  # its launch's failure is told once, whatever it makes unknown
+        reason = reason.removeprefix(f"{gate.metric} is ")
     if gate.why and gate.outcome in ("fail", "inconclusive"):
-        parts.append(f"why it matters: {gate.why}")
-    if full_name:
-        parts.insert(0, full_name)
-    return "; ".join(part for part in parts if part)
+        reason += f"; why it matters: {gate.why}"
+    return reason
+
+
+def _not_applicable_lines(record: RunRecord, look: Style) -> list[str]:
+    """What did not apply, by reason."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for gate in record.gates:
+        if gate.outcome == "not applicable":
+            variants = found.setdefault(gate.reason, {})
+            variants.setdefault(gate.metric, []).append(gate.variant)
+    if not found:
+        return []
+    lines = ["not applicable:"]
+    for reason, metrics in found.items():
+        if reason.startswith("variant "):
+            count = sum(len(variants) for variants in metrics.values())
+            words = f"{count} gate{'' if count == 1 else 's'}: {reason}"
+        else:
+            names = [f"{','.join(v)} {metric}" for metric, v in metrics.items()]
+            words = f"{'; '.join(names)}: {reason}"
+        lines += wrap(safe(words), look.width, "  ")
+    return lines
 
 
 def _outcome(gate: GateResult) -> str:
     if _advises(gate):
-        return f"advises: {gate.state or gate.outcome}"
-    if gate.outcome == "fail" and gate.state is not None:
-        return f"FAIL {gate.state}"
+        return "advises"
     return gate.outcome.upper() if gate.outcome in ("fail", "error", "xpass") else gate.outcome
 
 
 def _advises(gate: GateResult) -> bool:
     return gate.level == "advise" and gate.outcome in ("fail", "inconclusive", "xpass")
-
-
-def _is_plain_pass(gate: GateResult) -> bool:
-    return gate.outcome == "pass" and gate.state != "new"
 
 
 def _failure_lines(record: RunRecord, look: Style) -> list[str]:
@@ -188,16 +263,14 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
         return []
     variants = variants_of(record)
     label_width = min(34, max(cells(row.label) for row in rows))
-    cell_width = max(cells(c) for row in rows for c in row.cells)
-    cell_width = max(cell_width, *(cells(v) for v in variants))
-    fitting = max(1, (look.width - label_width) // (cell_width + 2))
+    widths = [
+        max(cells(name), *(cells(row.cells[i]) for row in rows)) for i, name in enumerate(variants)
+    ]
     lines: list[str] = []
-    for start in range(0, len(variants), fitting):
-        part = slice(start, start + fitting)
+    for part in _fitting(widths, look.width - label_width):
         table = [("measured", *variants[part])]
         table += [(row.label, *row.cells[part]) for row in rows if any(row.cells[part])]
-        limits = (label_width, *[cell_width] * (len(table[0]) - 1))
-        made = columns([[safe(c) for c in row] for row in table], limits)
+        made = columns([[safe(c) for c in row] for row in table], (label_width, *widths[part]))
         text = [cut("".join(row).rstrip(), look.width) for row in made]
         lines += [look.paint(text[0], "dim"), *text[1:]]
     if left_out:
@@ -205,6 +278,17 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
     if any(c.endswith((" =", ")")) for row in rows for c in row.cells):
         lines.append(look.paint("=: as the baseline; (n): the baseline has n", "dim"))
     return lines
+
+
+def _fitting(widths: Sequence[int], room: int) -> list[slice]:
+    """Runs of columns that fit side by side; at least one each."""
+    parts, start, taken = [], 0, 0
+    for i, width in enumerate(widths):
+        if i > start and taken + width + 2 > room:
+            parts.append(slice(start, i))
+            start, taken = i, 0
+        taken += width + 2
+    return [*parts, slice(start, len(widths))]
 
 
 def _differs_lines(record: RunRecord, look: Style) -> list[str]:
