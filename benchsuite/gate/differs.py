@@ -64,8 +64,8 @@ def _change(name: str, before: str, after: str) -> str:
 
 
 def cause_words(differs: Sequence[str]) -> str:
-    """A clause on the likely cause of a change: as far as what differs tells it."""
+    """A clause on the likely cause of a change, to be put right behind its sentence."""
     if not differs:
-        return "though build, model, flags and environment are those of the baseline"
+        return ", though build, model, flags and environment are those of the baseline"
     shown = ", ".join(differs[:3])
-    return f"with {shown}" + (f" and {len(differs) - 3} more" if len(differs) > 3 else "")
+    return f" with {shown}" + (f" and {len(differs) - 3} more" if len(differs) > 3 else "")

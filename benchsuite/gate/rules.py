@@ -17,7 +17,7 @@ from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
 from benchsuite.model.scenario import GateSpec, Regression
 from benchsuite.model.verdict import Level, Outcome, State
-from benchsuite.store.baselines import BaselineFile, Baselines, Sample, unit_of
+from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
 
 
@@ -161,7 +161,10 @@ def against_baseline(
         return [_undecided(reason, observed, "no baseline", level)]
     if found.file is None:
         reason = f"the baseline was measured under other keys ({'; '.join(found.mismatches)})"
-        reason += f"; run with the baseline's, or accept one for these: {anew}"
+        if file_name(scope, record.fingerprint) is None:
+            reason += "; of this server they cannot be known"
+        else:
+            reason += f"; run with the baseline's, or accept one for these: {anew}"
         return [_undecided(reason, observed, "other keys")]
     file = found.file
     theirs, ours = file.scenario_digest.get(subject.variant), record.digests.get(subject.variant)
@@ -276,7 +279,7 @@ def _compare_stored(
         remedy = "repeat it with --trials 5 before believing it"
     else:
         remedy = f"if that is meant: {_accept_command(seen, series.text)}"
-    reason = f"{comparison.sentence} {cause_words(differs)}; {remedy}"
+    reason = f"{comparison.sentence}{cause_words(differs)}; {remedy}"
     return _finding("fail", reason, series.text, comparison, differs)
 
 
@@ -288,7 +291,7 @@ def _new_finding(
     if allow_new:
         reason = f"new, let through by --allow-new; to keep it: {command}"
         return Finding("pass", reason, series.text, "nothing", observed, state="new")
-    reason = f"new: {file.where} has no such value; accept it ({command}) or pass --allow-new"
+    reason = f"new: the baseline has no such value; accept it ({command}) or pass --allow-new"
     differs = differences(file.info.seen, seen.record.info, subject.variant)
     return Finding("fail", reason, series.text, "nothing", observed, "new", differs)
 
@@ -298,7 +301,7 @@ def _lost_finding(
 ) -> Finding:
     info = file.info_for(subject.variant, text)
     differs = differences(info.seen, seen.record.info, subject.variant)
-    reason = f"missing: the baseline has {text}, this run does not {cause_words(differs)}; "
+    reason = f"missing: the baseline has {text}, this run does not{cause_words(differs)}; "
     reason += _look(subject, seen)
     expected = subject.kind.show(samples, unit_of(text))
     return Finding("fail", reason, text, expected, "nothing", "missing", differs)

@@ -1,1 +1,1 @@
-"""Records and verdicts as text, tables and JSON; pure functions from results to strings."""
+"""Records and comparisons as text, JSON and Markdown; pure functions from results to output."""

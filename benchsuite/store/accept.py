@@ -238,16 +238,18 @@ class _Merge:
         return entries
 
     def _text_name(self, variant: str, series: str, data: bytes, texts: dict[str, bytes]) -> str:
-        """A name for a text: `text/<numerics>/B.text.A.1.txt`; trials that agree share one."""
+        """A name for a text: `text/<numerics>/B.A.1.txt`; trials that agree share one."""
         selector = parse_selector(series)
-        parts = [variant, selector.name, *(m.value for m in selector.matchers)]
-        stem = safe_name(".".join(parts), fold_case=True)
+        middle = [] if selector.name == "text" else [selector.name]
+        parts = [variant, *middle, *(m.value for m in selector.matchers)]
+        stem = safe_name(".".join(parts))
+        taken = {other.casefold(): content for other, content in texts.items()}
         key = safe_name(str(self._match["numerics"]), fold_case=True)
         number = 1
         while True:
             suffix = "" if number == 1 else f"-{number}"
             name = f"text/{key}/{stem}{suffix}.txt"
-            if texts.get(name, data) == data:
+            if taken.get(name.casefold(), data) == data:
                 return name
             number += 1
 

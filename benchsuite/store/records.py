@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-import tarfile
 import threading
 import time
-import zipfile
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -199,21 +197,9 @@ def read_record(path: Path) -> RunRecord:
         raise ConfigError(f"holds neither {RECORD_FILE} nor {JOURNAL_FILE}", where=str(path))
     if not path.exists():
         raise ConfigError("no such run", where=str(path))
-    try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                inner = _record_member([i.filename for i in archive.infolist()], path)
-                with archive.open(inner) as stream:
-                    return _decode_record(_read_member(stream, path), f"{path}:{inner}")
-        if tarfile.is_tarfile(path):
-            with tarfile.open(path) as tar:
-                inner = _record_member([m.name for m in tar.getmembers() if m.isfile()], path)
-                member = tar.extractfile(inner)
-                if member is None:
-                    raise ConfigError(f"'{inner}' is not a file", where=str(path))
-                return _decode_record(_read_member(member, path), f"{path}:{inner}")
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
+    archived = _read_archive(path)
+    if archived is not None:
+        return _decode_record(*archived)
     return _decode_record(_read_bytes(path), str(path))
 
 
@@ -328,6 +314,29 @@ def _recover_record(path: Path) -> RunRecord:
         interrupted=True,
         warnings=(*record.warnings, note),
     )
+
+
+def _read_archive(path: Path) -> tuple[bytes, str] | None:
+    """The record inside a .zip or .tar archive and its place; None for any other file."""
+    import tarfile  # 10 ms that only archives need
+    import zipfile
+
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                inner = _record_member([i.filename for i in archive.infolist()], path)
+                with archive.open(inner) as stream:
+                    return _read_member(stream, path), f"{path}:{inner}"
+        if path.suffix != ".json" and tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                inner = _record_member([m.name for m in tar.getmembers() if m.isfile()], path)
+                member = tar.extractfile(inner)
+                if member is None:
+                    raise ConfigError(f"'{inner}' is not a file", where=str(path))
+                return _read_member(member, path), f"{path}:{inner}"
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
+    return None
 
 
 def _record_member(names: list[str], path: Path) -> str:

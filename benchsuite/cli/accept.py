@@ -1,0 +1,62 @@
+"""`benchsuite accept`: make a run's measurements the baseline."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("accept")
+@click.argument("run")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SELECTOR",
+    help='Take only this metric, e.g. \'cached_tokens{session="B",turn="2"}\'; may be repeated.',
+)
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the baseline.")
+@click.option(
+    "--drop-missing",
+    is_flag=True,
+    help="Let go of values that the baseline has and this run could not measure.",
+)
+def command(run: str, metrics: tuple[str, ...], reason: str, drop_missing: bool) -> None:
+    """Make the measurements of RUN the baseline of its deployment and scenario.
+
+    RUN is a run folder, a record.json, an archive of a run from another machine, the beginning
+    of a run's id, or `last`. Refuses in CI, and refuses a run with failures that a baseline
+    cannot mend.
+    """
+    import os
+    from pathlib import Path
+
+    from benchsuite.errors import UsageError
+    from benchsuite.metrics.select import parse_selector
+    from benchsuite.report.layout import safe
+    from benchsuite.scenario.workspace import Workspace
+    from benchsuite.store.accept import accept
+    from benchsuite.store.records import find_run, read_record
+
+    workspace = Workspace.find(Path.cwd())
+    try:
+        selectors = [parse_selector(text) for text in metrics]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    record = read_record(find_run(run, workspace.runs_folder))
+    done = accept(
+        record,
+        workspace.baseline_folders[0],
+        reason=reason,
+        environ=os.environ,
+        metrics=selectors or None,
+        drop_missing=drop_missing,
+    )
+    for warning in done.warnings:
+        click.echo(f"warning: {safe(warning)}", err=True)
+    for dropped in done.dropped:
+        click.echo(f"dropped: {safe(dropped)}", err=True)
+    for path in done.files:
+        click.echo(f"wrote {path}")
+    kept = f", {done.kept} kept from before" if done.kept else ""
+    place = f"{record.scenario} on {record.fingerprint.deployment}"
+    click.echo(safe(f"accepted {done.values} values of {place}{kept}; commit them"))

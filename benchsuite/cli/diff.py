@@ -1,0 +1,46 @@
+"""`benchsuite diff`: compare two runs, baseline folders or git revisions."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("diff")
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
+def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
+    """Show what changed from A to B.
+
+    Each is a run (a path, the beginning of its id, or `last`), a baseline folder, or git:REV,
+    which is the baseline folder as it was at that revision. Without B, A is compared with the
+    working tree's baselines. Exits 0 where nothing changed (noise aside), 1 where something did.
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    from benchsuite.errors import ExitCode, UsageError
+    from benchsuite.report.diff import diff, render_diff, render_diff_json, render_diff_markdown
+    from benchsuite.report.layout import style_for
+    from benchsuite.report.sources import read_sides
+    from benchsuite.scenario.workspace import Workspace
+
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown exclude each other")
+    workspace = Workspace.find(Path.cwd())
+    sides = read_sides(
+        a,
+        b,
+        baselines_folder=workspace.baseline_folders[0],
+        runs_folder=workspace.runs_folder,
+    )
+    found = diff(*sides)
+    if as_json:
+        click.echo(render_diff_json(found), nl=False)
+    elif as_markdown:
+        click.echo(render_diff_markdown(found), nl=False)
+    else:
+        click.echo(render_diff(found, style_for(sys.stdout, os.environ)), nl=False)
+    return int(ExitCode.PASS if found.is_same else ExitCode.GATE_FAILED)

@@ -1,0 +1,136 @@
+"""Plain text in columns, and making untrusted text harmless.
+
+Own code and not rich: a table costs nothing to import, and a pipe gets no boxes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+import msgspec
+
+PLAIN_WIDTH = 80
+"""Columns of output that goes anywhere but to a terminal."""
+
+_MAX_WIDTH = 140
+
+# control characters, and those that reorder or hide what stands beside them
+_HARMFUL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff]"
+)
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
+_SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Style(msgspec.Struct, frozen=True):
+    """How output may look."""
+
+    width: int = PLAIN_WIDTH  # columns
+    colour: bool = False
+
+    def paint(self, text: str, colour: str) -> str:
+        """The text in a colour, where colours are allowed."""
+        return f"\x1b[{_SGR[colour]}m{text}\x1b[0m" if self.colour else text
+
+
+def style_for(stream: TextIO, environ: Mapping[str, str]) -> Style:
+    """The style of a stream: colours and the terminal's width for terminals alone.
+
+    `NO_COLOR` (no-color.org: present and not empty) and `TERM=dumb` take the colours away.
+    """
+    if not stream.isatty():
+        return Style()
+    columns = _terminal_columns(stream, environ)
+    colour = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    if os.name == "nt":
+        colour = colour and bool(environ.get("WT_SESSION") or environ.get("ANSICON"))
+    return Style(max(40, min(columns, _MAX_WIDTH)), colour)
+
+
+def _terminal_columns(stream: TextIO, environ: Mapping[str, str]) -> int:
+    wished = environ.get("COLUMNS", "")
+    if wished.isdecimal() and int(wished) > 0:
+        return int(wished)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PLAIN_WIDTH
+    except (OSError, ValueError):
+        return PLAIN_WIDTH
+
+
+def safe(text: str) -> str:
+    """Text from a model, a log or a file with everything escaped that could steer a terminal."""
+    return _HARMFUL.sub(lambda m: _NAMED.get(m[0]) or _escape(ord(m[0])), text)
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes; wide characters take two."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most `width` columns, with dots where it was cut."""
+    if cells(text) <= width:
+        return text
+    if width <= 3:
+        return "." * width
+    kept = ""
+    for character in text:
+        if cells(kept + character) > width - 3:
+            break
+        kept += character
+    return kept + "..."
+
+
+def pad(text: str, width: int) -> str:
+    """The text filled up to `width` columns."""
+    return text + " " * max(0, width - cells(text))
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """The text in lines of at most `width` columns; only words that are too long are broken."""
+    if cells(text) != len(text):  # wide characters: count each as two
+        width = max(len(indent) + 10, len(indent) + (width - len(indent)) // 2)
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    ) or [indent.rstrip()]
+
+
+def columns(rows: Sequence[Sequence[str]], limits: Sequence[int], gap: int = 2) -> list[list[str]]:
+    """Cells cut and filled to common widths; the last column is not filled.
+
+    Args:
+        rows: Equally many cells each, already harmless.
+        limits: The most columns that each column may take.
+        gap: Spaces between columns; part of the filling.
+    """
+    widths = [
+        min(limit, max((cells(row[i]) for row in rows), default=0))
+        for i, limit in enumerate(limits)
+    ]
+    last = len(limits) - 1
+    return [
+        [
+            cut(cell, widths[i]) if i == last else pad(cut(cell, widths[i]), widths[i] + gap)
+            for i, cell in enumerate(row)
+        ]
+        for row in rows
+    ]
