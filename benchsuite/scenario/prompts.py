@@ -42,7 +42,7 @@ _COMMON = (
     "center couple site project activity star table need court oil situation cost industry figure "
     "street image phone data picture practice piece land product doctor wall patient worker news "
     "test movie north love step truth window future south bank series spring west garden east river"
-).split()
+)
 
 
 def _tiny_words() -> list[str]:
@@ -138,7 +138,7 @@ async def exact_prompt(
         raise UsageError(f"a prompt has at least 1 token, not {tokens}")
     counter = _Counter(tokens, tokenise, model)
     # one token a word: right at once on the tiny model, then on most others
-    for words in (_tiny_words(), _COMMON):
+    for words in (_tiny_words(), _COMMON.split()):
         stream = _Stream(words, seed)
         text = stream.text(tokens - 1)
         count = await counter.count(text)
@@ -209,7 +209,7 @@ async def _fill(
 
 async def _single(tokens: int, counter: _Counter) -> str:
     """The first common word or sign that has the count, for models where a letter is too long."""
-    for text in (*"aeiostn", ".", "1", "the", "\n"):
+    for text in ["a", "e", "i", "o", "s", "t", "n", ".", "1", "the", "\n"]:
         if await counter.count(text) == tokens:
             return text
     raise counter.failure()
