@@ -191,15 +191,15 @@ async def _fill(
     """The text with `missing` more tokens at its end, or None where no letters give that."""
     # letters after a space cost one token each, or two on byte-level models; bare ones the rest
     for piece in (stream.filler, lambda n: "x" * n, lambda n: "." * n, lambda n: " 1" * n):
-        amount = missing
-        while amount > 0 and missing > 0:
+        amount, melted = missing, 0
+        while amount > 0 and missing > 0 and melted < 4:
             longer = text + piece(amount)
             found = await counter.count(longer)
             if found > tokens:
                 amount //= 2
-            elif tokens - found == missing:
-                break  # it melted into the last word; more of it may never count
             else:
+                # what melts into the last token may count once there is more of it
+                melted += tokens - found == missing
                 text, missing = longer, tokens - found
                 amount = min(amount, missing)
         if missing <= 0:
