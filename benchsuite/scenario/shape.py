@@ -1,0 +1,232 @@
+"""What a scenario file may say: the one declaration behind error messages and the JSON Schema."""
+
+from __future__ import annotations
+
+from benchsuite.scenario.containers import ByForm, Key, ListOf, MapOf, OneKey, Record
+from benchsuite.scenario.kinds import (
+    FlagSetting,
+    Quantity,
+    RequestField,
+    Text,
+    Whole,
+    Written,
+    YesNo,
+)
+
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+NAME_EXPECTED = "letters, digits, '_', '-' and '.', at most 64, beginning with a letter or digit"
+_FLAG_PATTERN = r"-{0,2}[A-Za-z][A-Za-z0-9_.-]*"
+_FLAG_EXPECTED = "a llama-server flag by its long name, such as ctx-size"
+
+MAX_PROMPT_TOKENS = 1_000_000
+MAX_IDLE_SECONDS = 3600.0
+
+_NAME = Text(pattern=NAME_PATTERN, expected=NAME_EXPECTED)
+
+_PROMPT = Record(
+    {
+        "tokens": Key(
+            Whole(1, MAX_PROMPT_TOKENS),
+            "Made to exactly so many tokens on the model at hand, special tokens not counted.",
+        ),
+        "text": Key(Text(), "The text itself."),
+        "seed": Key(Whole(0, 2**31 - 1), "Which text of that length; other seeds differ early."),
+    },
+    doc="A text: written out, or made to an exact number of tokens.",
+    exactly_one=("tokens", "text"),
+)
+_PROMPT_USE = ByForm("the name of a prompt, or {tokens, seed}, or {text}", _NAME, _PROMPT)
+
+_REQUEST = Record(
+    {
+        "cache_prompt": Key(YesNo(), "llama-server's own field; left out unless given."),
+        "temperature": Key(Quantity("", "0.8", zero=True, at_most=100), "0 is greedy, as without."),
+    },
+    doc="Fields of the request body beyond prompt and output limit, by llama-server's names.",
+    others=RequestField(),
+)
+_SLOT = Whole(0, 100_000)
+_MAX_TOKENS = Key(Whole(1, MAX_PROMPT_TOKENS), "Output limit in tokens; 16 unless given.")
+
+_TURN = Record(
+    {
+        "session": Key(_NAME, "Whose turn it is.", required=True),
+        "user": Key(_PROMPT_USE, "The user's message.", required=True),
+        "max_tokens": _MAX_TOKENS,
+    },
+    doc="The session's next user message and the server's reply, over /v1/chat/completions.",
+)
+_COMPLETE = Record(
+    {
+        "id": Key(_NAME, 'Names it in labels: `cached_tokens{request="ID"}`.', required=True),
+        "prompt": Key(_PROMPT_USE, "The raw prompt.", required=True),
+        "max_tokens": _MAX_TOKENS,
+        "slot": Key(_SLOT, "Pinned to this slot."),
+        "request": Key(_REQUEST, "Further fields of the request."),
+    },
+    doc="One raw prompt over /completion, outside any session.",
+)
+_REQUEST_STEP = OneKey(
+    {"turn": Key(_TURN, _TURN.doc), "complete": Key(_COMPLETE, _COMPLETE.doc)}, "step"
+)
+_BRANCH = ByForm(
+    "a step, or a list of steps",
+    mapping=_REQUEST_STEP,
+    sequence=ListOf(_REQUEST_STEP, "step", at_least=1),
+)
+
+_STEP = OneKey(
+    {
+        "turn": Key(_TURN, _TURN.doc),
+        "complete": Key(_COMPLETE, _COMPLETE.doc),
+        "concurrently": Key(
+            ListOf(_BRANCH, "branch", at_least=2),
+            "Branches that run at the same time; each is one step, or a list run in order.",
+        ),
+        "idle": Key(
+            Quantity("s", "0.5 or 500 ms", at_most=MAX_IDLE_SECONDS),
+            "A pause without requests, in seconds unless it has a unit.",
+        ),
+        "snapshot": Key(_NAME, 'Memory and counters read here, labelled `at="NAME"`.'),
+    },
+    "step",
+)
+
+_NEED = ByForm(
+    "a value, a list, null, or one of {min}, {default}, {exact}",
+    scalar=FlagSetting(),
+    sequence=FlagSetting(),
+    mapping=Record(
+        {
+            "exact": Key(FlagSetting(), "Exactly this; a deployment that says otherwise cannot."),
+            "min": Key(Whole(0), "At least this; a lower deployment is raised to it."),
+            "default": Key(FlagSetting(), "Unless the deployment says otherwise."),
+            "per": Key(Text(("slot", "total")), "Of min: slot multiplies it by the slots."),
+        },
+        doc="What is needed of one flag; a bare value means exactly that.",
+        exactly_one=("exact", "min", "default"),
+    ),
+)
+
+_VARIANT = Record(
+    {
+        "title": Key(Text(), "What this variant is, in a few words."),
+        "flags": Key(
+            MapOf(FlagSetting(), "flag", _FLAG_PATTERN, _FLAG_EXPECTED),
+            "Server flags of this variant; null removes one.",
+        ),
+        "sessions": Key(
+            MapOf(
+                Record(
+                    {
+                        "slot": Key(_SLOT, "Pins the session to this slot."),
+                        "request": Key(_REQUEST, "Instead of the session's own."),
+                    },
+                ),
+                "session",
+                NAME_PATTERN,
+                NAME_EXPECTED,
+            ),
+            "What this variant changes of sessions.",
+        ),
+        "require": Key(
+            Record(
+                {
+                    "flag": Key(
+                        Text(pattern=_FLAG_PATTERN, expected=_FLAG_EXPECTED),
+                        "The build has this flag.",
+                    ),
+                    "device": Key(Text(), "A device of this kind is used: CPU, CUDA, Vulkan."),
+                    "overlay": Key(YesNo(), "The deployment fills this variant in."),
+                }
+            ),
+            "Without these the variant is not applicable, and listed as such.",
+        ),
+    },
+    nullable=True,
+)
+
+_SAME_AS = Record(
+    {
+        "variant": Key(_NAME, "The same measurement of this variant."),
+        "session": Key(_NAME, "The same measurement of this session."),
+    },
+    doc="Another place of the same run whose value must be equal.",
+)
+_REGRESSION = Record(
+    {
+        "worse_than": Key(Quantity("%", "5%", zero=True), "In percent.", required=True),
+        "and_by": Key(Written(), "And by so much, in the metric's unit: 16 MiB."),
+    },
+    doc="How much worse than the baseline is still accepted; both must be exceeded to be worse.",
+)
+_WHEN = Record(
+    {
+        "attention": Key(
+            Text(("full", "sliding_window", "recurrent", "hybrid")), "The model's attention."
+        ),
+        "sliding_window": Key(YesNo(), "Whether the model has a sliding window."),
+        "recurrent": Key(YesNo(), "Whether the model has recurrent state."),
+        "backend": Key(Text(), "A device by its name in the log, digits left out: CPU, CUDA."),
+        "deployment": Key(_NAME, "The deployment's name."),
+    },
+    doc="Facts under which the gate applies; elsewhere it is not applicable, and listed.",
+)
+_GATE = Record(
+    {
+        "metric": Key(
+            Text(), 'A selector: `kv_mib`, `cached_tokens{session="A",turn="2"}`.', required=True
+        ),
+        "equals": Key(Written(), "`baseline`, or a value."),
+        "min": Key(Written(), "At least this, in the metric's unit."),
+        "max": Key(Written(), "At most this, in the metric's unit."),
+        "same_as": Key(_SAME_AS, _SAME_AS.doc),
+        "regression": Key(_REGRESSION, _REGRESSION.doc),
+        "variants": Key(
+            ListOf(_NAME, "variant", at_least=1), "Only these; every variant unless given."
+        ),
+        "when": Key(_WHEN, _WHEN.doc),
+        "needs": Key(Text(("launched", "linux")), "Elsewhere the gate is not applicable."),
+        "level": Key(Text(("block", "advise")), "Advice is shown and never moves the exit code."),
+        "why": Key(Text(), "One sentence for the reader: what breaks where this fails."),
+    },
+    doc="One rule: exactly one of equals, min and max, same_as, regression.",
+)
+
+SCENARIO = Record(
+    {
+        "title": Key(Text(), "What the scenario shows, in one line.", required=True),
+        "description": Key(Text(), "What it does and why, in a few sentences."),
+        "tags": Key(ListOf(_NAME, "tag"), "`benchsuite run tag:NAME` runs all that carry it."),
+        "server": Key(
+            MapOf(_NEED, "flag", _FLAG_PATTERN, _FLAG_EXPECTED),
+            "What the scenario needs of the server, by llama-server's long flag names.",
+        ),
+        "prompts": Key(
+            MapOf(_PROMPT, "prompt", NAME_PATTERN, NAME_EXPECTED), "Named texts for the steps."
+        ),
+        "sessions": Key(
+            MapOf(
+                Record(
+                    {
+                        "system": Key(_PROMPT_USE, "The system message."),
+                        "slot": Key(_SLOT, "Pins the session to this slot."),
+                        "request": Key(_REQUEST, "Further fields of its requests."),
+                    },
+                    nullable=True,
+                ),
+                "session",
+                NAME_PATTERN,
+                NAME_EXPECTED,
+            ),
+            "Clients, each with one ordered conversation.",
+        ),
+        "steps": Key(ListOf(_STEP, "step", at_least=1), "What is done, in order.", required=True),
+        "variants": Key(
+            MapOf(_VARIANT, "variant", NAME_PATTERN, NAME_EXPECTED, at_least=1),
+            "Named overlays; each is one launch.",
+        ),
+        "gates": Key(ListOf(_GATE, "gate"), "What must hold afterwards."),
+    },
+    doc="A benchsuite scenario: what is done to a llama-server, and what must hold afterwards.",
+)
