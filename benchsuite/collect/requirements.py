@@ -59,7 +59,9 @@ def _context(
             f"ctx-size: the scenario needs {need.min} tokens a slot, the server has {n_ctx_slot}"
         )
     total = _number(flags.get("ctx-size"))
-    if total is None or total <= 0 or facts.slots is None or facts.kv_unified is None:
+    if facts.kind == "attached" or total is None or total <= 0:
+        return found  # of someone else's server only the minimum is asked
+    if facts.slots is None or facts.kv_unified is None:
         return found
     share = total if facts.kv_unified else total // facts.slots
     if not share <= n_ctx_slot < share + _CONTEXT_PADDING and not found:

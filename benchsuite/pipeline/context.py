@@ -20,14 +20,6 @@ _OURS = (("verbosity", "4"), ("metrics", "true"), ("slots", "true"), ("fit", "of
 """Flags that a launched server gets where its build has them and nobody else set them: KV lines
 are printed from verbosity 4 on, and fitting would choose the context by free memory."""
 
-_NOT_YOURS = {
-    "model": "give the model with --model, or `model` of the deployment",
-    "host": "a launched server listens on 127.0.0.1",
-    "api-key": "a launched server gets a random key",
-    "api-key-file": "a launched server gets a random key",
-}
-"""Flags that benchsuite sets itself, and what to do instead."""
-
 
 class RunContext(msgspec.Struct, frozen=True):
     """What all launches of one run share."""
@@ -47,18 +39,11 @@ class Target(msgspec.Struct, frozen=True):
     model: ModelFacts
 
     def flags(self, variant: VariantPlan) -> dict[str, FlagValue]:
-        """The flags of one variant's server, ours included.
-
-        Raises:
-            FlagError: The variant sets a flag that is not for it to set.
-        """
-        for name, remedy in _NOT_YOURS.items():
-            if variant.flags.get(name) is not None:
-                raise FlagError(f"flag '{name}' is set by benchsuite itself", hint=remedy)
+        """The flags of one variant's server, ours included."""
         flags = dict(variant.flags)
         for word, value in _OURS:
             try:
-                name = self.table.canonical(word).name
+                name = self.table.canonical(word)
             except FlagError:
                 continue  # this build does not have it
             flags.setdefault(name, value)

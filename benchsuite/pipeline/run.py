@@ -19,6 +19,7 @@ from types import FrameType
 import msgspec
 
 from benchsuite.drive.prompts import PromptBook
+from benchsuite.errors import BenchsuiteError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.verdict import verdict
 from benchsuite.model.plan import Plan, VariantPlan
@@ -97,22 +98,30 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
     run = _Run(prepared, environ, progress)
     folder = RunFolder.create(prepared.runs_folder, prepared.plan.scenario.name, run.started_at)
     with folder.open_journal() as journal:
-        journal.write("begin", record=run.record(folder.id))
+        begin = run.record(folder.id)
+        prepared.baselines(begin)  # a broken file is said before anything is started
+        journal.write("begin", record=begin)
         try:
             asyncio.run(_drive_all(run, folder, journal))
         finally:
             progress.close()
         record = run.record(folder.id)
-        baselines = prepared.baselines(record)
-        gates = judge(
-            prepared.plan.scenario, record, baselines, allow_new=prepared.options.allow_new
-        )
-        found = verdict(record, gates, require_all=prepared.options.require_all)
-        record = msgspec.structs.replace(
-            record, gates=gates, verdict=found, baseline=baselines.source
-        )
-        folder.write_record(record)
-    return Finished(record, folder.path, baselines)
+        try:
+            finished = _judged(prepared, record, folder.path)
+        except BenchsuiteError:
+            folder.write_record(record)  # what was measured outlives what judges it
+            raise
+        folder.write_record(finished.record)
+    return finished
+
+
+def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
+    options = prepared.options
+    baselines = prepared.baselines(record)
+    gates = judge(prepared.plan.scenario, record, baselines, allow_new=options.allow_new)
+    found = verdict(record, gates, require_all=options.require_all)
+    judged = msgspec.structs.replace(record, gates=gates, verdict=found, baseline=baselines.source)
+    return Finished(judged, folder, baselines)
 
 
 async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:

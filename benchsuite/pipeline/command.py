@@ -1,0 +1,135 @@
+"""`benchsuite run` from its options to its exit code: the one place where runs are printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchsuite.errors import BenchsuiteError, ExitCode, FlagError
+from benchsuite.gate.verdict import bisect_code, worst_code
+from benchsuite.model.plan import Limits
+from benchsuite.model.record import Failure
+from benchsuite.pipeline.options import RunOptions
+from benchsuite.pipeline.prepare import Prepared, prepare
+from benchsuite.pipeline.run import Finished, run_scenario
+from benchsuite.report.json import render_json
+from benchsuite.report.layout import style_for
+from benchsuite.report.progress import make_progress
+from benchsuite.report.terminal import render_run
+from benchsuite.scenario.workspace import Workspace, load_workspace
+from benchsuite.store.files import write_atomic
+
+
+def read_options(given: Mapping[str, Any]) -> RunOptions:
+    """The options as the command line gave them.
+
+    Args:
+        given: By the names of click's parameters; those that are not options of a run are left.
+    """
+    fields = {field.name for field in msgspec.structs.fields(RunOptions)}
+    limits = {
+        name: given[f"{name}_limit"]
+        for name in ("start", "idle", "stop")
+        if given.get(f"{name}_limit") is not None
+    }
+    chosen = {
+        name: tuple(value) if isinstance(value, list | tuple) else value
+        for name, value in given.items()
+        if name in fields
+    }
+    return RunOptions(**chosen, limits=Limits(**limits))
+
+
+def run_command(
+    words: Sequence[str], given: Mapping[str, Any], *, json_to: str | None, bisect: bool
+) -> int:
+    """Run every scenario meant by `words` and print what came of it.
+
+    Args:
+        words: Stems, paths, `tag:NAME`.
+        given: The command's other options.
+        json_to: Where the records go as JSON: a file, `-` for standard output alone, or None.
+        bisect: Translate the exit code for `git bisect run`.
+
+    Returns:
+        The exit code; of several runs the worst.
+    """
+    options = read_options(given)
+    finished: list[Finished] = []
+    try:
+        workspace = load_workspace()
+        prepared = [
+            prepare(workspace, scenario, options, os.environ) for scenario in workspace.find(words)
+        ]
+        code = _run_all(prepared, workspace, finished, quiet=given["quiet"], json_to=json_to)
+    except BenchsuiteError as error:
+        if not bisect:
+            raise
+        from benchsuite.cli.main import report_error
+
+        report_error(error)
+        unknown = isinstance(error, FlagError) and error.unknown_to_build
+        return bisect_code(int(error.exit_code), flag_unknown_to_build=unknown)
+    return bisect_code(code, _failures(finished)) if bisect else code
+
+
+def _run_all(
+    prepared: Sequence[Prepared],
+    workspace: Workspace,
+    finished: list[Finished],
+    *,
+    quiet: bool,
+    json_to: str | None,
+) -> int:
+    for one in prepared:
+        progress = make_progress(os.environ, quiet=quiet)
+        if not quiet:
+            for note in one.notes:
+                progress.note(note)
+        done = run_scenario(one, os.environ, progress)
+        finished.append(done)
+        if json_to != "-":
+            print(
+                render_run(
+                    done.record,
+                    done.baselines,
+                    stored=workspace.display(done.folder),
+                    style=style_for(sys.stdout, os.environ),
+                ),
+                end="",
+                flush=True,
+            )
+        if done.record.interrupted:
+            break
+    _write_json(finished, json_to)
+    return worst_code([_code(done) for done in finished])
+
+
+def _code(done: Finished) -> int:
+    verdict = done.record.verdict
+    return int(ExitCode.MACHINE_FAILED) if verdict is None else verdict.exit_code
+
+
+def _failures(finished: Sequence[Finished]) -> list[Failure]:
+    return [
+        launch.failure
+        for done in finished
+        for launch in done.record.launches
+        if launch.failure is not None
+    ]
+
+
+def _write_json(finished: Sequence[Finished], json_to: str | None) -> None:
+    if json_to is None:
+        return
+    data = render_json([done.record for done in finished])
+    if json_to == "-":
+        sys.stdout.write(data.decode())
+        sys.stdout.flush()
+        return
+    write_atomic(Path(json_to).absolute(), data)

@@ -1,0 +1,126 @@
+"""Everything that can be found wrong before a server is started, and what is needed to start it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from benchsuite.errors import UsageError
+from benchsuite.model.deployment import Deployment
+from benchsuite.model.plan import Plan
+from benchsuite.model.record import RunRecord
+from benchsuite.model.scenario import Scenario
+from benchsuite.pipeline.attach import key_of
+from benchsuite.pipeline.context import Target
+from benchsuite.pipeline.options import RunOptions
+from benchsuite.scenario.flags import parse_help
+from benchsuite.scenario.plan import make_plan, parse_set
+from benchsuite.scenario.workspace import Workspace, resolve_deployment
+from benchsuite.server.gguf_facts import read_model_facts
+from benchsuite.server.locate import locate, read_help
+from benchsuite.server.tiny_model import tiny_model
+from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
+from benchsuite.store.records import find_run, read_record
+from benchsuite.store.trees import baselines_at
+
+_GIT = "git:"
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A run that can begin."""
+
+    plan: Plan
+    options: RunOptions
+    runs_folder: Path
+    baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
+    target: Target | None = None  # None for an attached server
+    notes: tuple[str, ...] = ()  # for the reader: what was chosen, what was passed over
+
+
+def prepare(
+    workspace: Workspace, scenario: Scenario, options: RunOptions, environ: Mapping[str, str]
+) -> Prepared:
+    """Check everything that can be checked without a server.
+
+    Raises:
+        UsageError: The options, files, flags or baselines cannot be used as they are.
+        ServerError: A server that the user named cannot even print its help.
+        MachineError: The tiny model cannot be made here.
+    """
+    deployment = _deployment(workspace, options)
+    target = None
+    notes: tuple[str, ...] = ()
+    if deployment.attached:
+        key_of(deployment, environ)  # missing is said now
+    else:
+        target = _target(deployment, options, environ)
+        notes = (*target.binary.passed_over, f"server: {target.binary.path}: {target.binary.why}")
+    plan = make_plan(
+        scenario,
+        deployment,
+        None if target is None else target.table,
+        variants=options.variants,
+        sets=[parse_set(text) for text in options.sets],
+        trials=options.trials,
+        seed=options.seed,
+        limits=options.limits,
+    )
+    baselines = _baselines(workspace, plan, options.against)
+    return Prepared(
+        plan=plan,
+        options=options,
+        runs_folder=workspace.runs if options.out is None else Path(options.out).absolute(),
+        baselines=baselines,
+        target=target,
+        notes=notes,
+    )
+
+
+def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
+    deployment = resolve_deployment(
+        workspace,
+        name=options.deployment,
+        server=options.server,
+        model=options.model,
+        url=options.url,
+        api_key_env=options.api_key_env,
+    )
+    if options.requests_per_second is None:
+        return deployment
+    if not deployment.attached:
+        raise UsageError("--rate is for a running server; name it with --url")
+    return msgspec.structs.replace(deployment, requests_per_second=options.requests_per_second)
+
+
+def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, str]) -> Target:
+    by_option = options.server is not None
+    binary = locate(
+        deployment.server if by_option else None,
+        None if by_option else deployment.server,
+        environ,
+    )
+    build = "the embedded server" if binary.kind == "embedded" else binary.path
+    table = parse_help(read_help(binary, environ), build)
+    path = Path(deployment.model) if deployment.model is not None else tiny_model()
+    return Target(binary, table, read_model_facts(path))
+
+
+def _baselines(
+    workspace: Workspace, plan: Plan, against: str | None
+) -> Callable[[RunRecord], Baselines]:
+    """Where the baselines come from, looked up now and read when the run is over."""
+    scenario = plan.scenario.name
+    folders = list(workspace.baseline_folders)
+    if against is None or against in workspace.deployments:
+        name = plan.deployment.name if against is None else against
+        return lambda record: load_baselines(folders, name, scenario, record.fingerprint)
+    if against.startswith(_GIT):
+        tree = baselines_at(against.removeprefix(_GIT), workspace.baselines)
+        name = plan.deployment.name
+        return lambda record: load_baselines([tree], name, scenario, record.fingerprint)
+    if any((folder / against).is_dir() for folder in folders):
+        return lambda record: load_baselines(folders, against, scenario, record.fingerprint)
+    other = read_record(find_run(against, workspace.runs))
+    return lambda record: baselines_of_record(other, record.fingerprint)
