@@ -36,6 +36,15 @@ _OURS = {
 """Request fields that are decided elsewhere, and where."""
 
 
+_LONG_NAMES = {
+    "np": "parallel",
+    "LLAMA_ARG_N_PARALLEL": "parallel",
+    "c": "ctx-size",
+    "LLAMA_ARG_CTX_SIZE": "ctx-size",
+}
+"""Flags that slots and contexts are worked out from, also where no build's help is at hand."""
+
+
 def entries(found: Found | None) -> Iterator[tuple[str, Found]]:
     """Names and findings of a mapping; nothing where it is absent or wrong."""
     if found is not None and isinstance(found.value, dict):
@@ -48,8 +57,9 @@ def items(found: Found | None) -> list[Found]:
 
 
 def flag_name(written: str) -> str:
-    """A flag as written, without the dashes in front."""
-    return written.lstrip("-")
+    """A flag as written, without the dashes in front; the long name where we reason about it."""
+    bare = written.lstrip("-")
+    return _LONG_NAMES.get(bare, bare)
 
 
 class PromptBook:

@@ -1,0 +1,71 @@
+"""`benchsuite list`: the scenarios that can be run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from benchsuite.errors import ExitCode, ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WIDTH = 80
+
+
+@click.command("list", short_help="List the scenarios that can be run.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def command(as_json: bool) -> int:
+    """List the scenarios that can be run, the user's own before the shipped ones."""
+    from benchsuite.scenario.workspace import load_workspace
+
+    workspace = load_workspace()
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for name, path in workspace.scenario_files().items():
+        try:
+            scenario = workspace.load(path)
+        except ScenarioError as error:
+            problems.extend(error.problems)
+            continue
+        rows.append(
+            {
+                "name": name,
+                "title": scenario.title,
+                "tags": list(scenario.tags),
+                "variants": list(scenario.variants),
+                "path": workspace.display(path),
+            }
+        )
+    rows.sort(key=lambda row: str(row["name"]))
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        for line in _table(rows):
+            click.echo(line)
+    for problem in problems:
+        click.echo(problem, err=True)
+    return ExitCode.USAGE if problems else ExitCode.PASS
+
+
+def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Lines of at most 80 columns: name, variants, tags; below each its title and file."""
+    import textwrap
+
+    if not rows:
+        yield "no scenarios; see 'benchsuite check' for where they are looked up"
+        return
+    cells = [(r["name"], " ".join(r["variants"]), " ".join(r["tags"])) for r in rows]
+    head = ("NAME", "VARIANTS", "TAGS")
+    name_width, variants_width = (
+        min(limit, max(len(row[column]) for row in (head, *cells)))
+        for column, limit in ((0, 40), (1, 24))
+    )
+    for row, cell in zip((None, *rows), (head, *cells), strict=True):
+        line = f"{cell[0]:{name_width}}  {cell[1]:{variants_width}}  {cell[2]}".rstrip()
+        yield line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
+        if row is not None:
+            for text in (row["title"], row["path"]):
+                yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")

@@ -1,0 +1,229 @@
+"""A plan in words, for people who want to know what a run would do before it does it."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.select import parse_selector
+from benchsuite.model.plan import Plan, VariantPlan
+from benchsuite.model.scenario import (
+    CompleteStep,
+    ConcurrentlyStep,
+    GateSpec,
+    IdleStep,
+    PromptSpec,
+    RequestSpec,
+    SessionSpec,
+    SnapshotStep,
+    Step,
+    TurnStep,
+    When,
+)
+from benchsuite.units import format_number, format_value
+
+_WIDTH = 96
+_TEXT_SHOWN = 40
+
+
+def render_plan(plan: Plan, command: Sequence[str] | None = None) -> str:
+    """The plan in words, with a newline at its end.
+
+    Args:
+        plan: What would be done.
+        command: The exact server command of the first variant that runs; None leaves it out.
+    """
+    scenario = plan.scenario
+    lines = [f"{scenario.name}: {scenario.title}", f"  {scenario.path}"]
+    if scenario.description:
+        lines += ["", *_wrap(scenario.description, "  ")]
+    lines += ["", f"Server: {_server(plan)}"]
+    if plan.seed or plan.trials > 1:
+        lines.append(f"  {_count(plan.trials, 'trial')} of each variant, seed {plan.seed}")
+    lines += ["", "Sessions:"] if scenario.sessions else []
+    lines += [f"  {_session(session)}" for session in scenario.sessions.values()]
+    lines += ["", "Steps:", *_steps(plan)]
+    lines += ["", "Variants:"]
+    for variant in plan.variants:
+        lines += _variant(plan, variant)
+    if plan.gates:
+        lines += ["", "Gates:"]
+        for number, gate in enumerate(plan.gates, 1):
+            lines += _wrap(f"{number}. {gate_in_words(gate)}", "  ", "     ")
+            lines += _wrap(gate.why, "     ")
+    else:
+        lines += ["", "Gates: none; such a run is inconclusive"]
+    if command is not None:
+        first = next((v.name for v in plan.variants if v.not_applicable is None), None)
+        lines += ["", f"Command of variant {first}:", f"  {shlex.join(command)}"]
+    return "\n".join(lines) + "\n"
+
+
+def gate_in_words(gate: GateSpec) -> str:
+    """A gate as one line: metric, rule, and where it applies."""
+    text = f"{gate.metric} {rule_in_words(gate)}"
+    if gate.variants is not None:
+        text += f", in {_listed('variant', gate.variants)}"
+    facts = when_in_words(gate.when)
+    if facts:
+        text += f", when {facts}"
+    if gate.needs is not None:
+        text += f", needs {'a launched server' if gate.needs == 'launched' else gate.needs}"
+    if gate.level == "advise":
+        text += " (advice)"
+    return text
+
+
+def rule_in_words(gate: GateSpec) -> str:
+    """The rule alone: `equals baseline`, `at most 96 MiB`, `same as variant B`."""
+    unit = _unit(gate.metric)
+    if gate.equals_baseline:
+        return "equals baseline"
+    if gate.equals is not None:
+        shown = (
+            repr(gate.equals) if isinstance(gate.equals, str) else format_value(gate.equals, unit)
+        )
+        return f"equals {shown}"
+    if gate.same_as is not None:
+        places = [
+            f"{kind} {name}"
+            for kind, name in (("variant", gate.same_as.variant), ("session", gate.same_as.session))
+            if name is not None
+        ]
+        return f"same as {' and '.join(places)}"
+    if gate.regression is not None:
+        text = f"not worse than baseline by {format_number(gate.regression.worse_than_percent)}%"
+        if gate.regression.and_by is not None:
+            text += f" and {format_value(gate.regression.and_by, unit)}"
+        return text
+    limits = []
+    if gate.min is not None:
+        limits.append(f"at least {format_value(gate.min, unit)}")
+    if gate.max is not None:
+        limits.append(f"at most {format_value(gate.max, unit)}")
+    return " and ".join(limits)
+
+
+def when_in_words(when: When) -> str:
+    """The facts that a gate asks for; empty where it asks for none."""
+    facts = []
+    if when.attention is not None:
+        facts.append(f"attention is {when.attention.replace('_', ' ')}")
+    if when.sliding_window is not None:
+        facts.append(f"the model has {'a' if when.sliding_window else 'no'} sliding window")
+    if when.recurrent is not None:
+        facts.append(f"the model has {'a' if when.recurrent else 'no'} recurrent state")
+    if when.backend is not None:
+        facts.append(f"backend {when.backend} is used")
+    if when.deployment is not None:
+        facts.append(f"the deployment is {when.deployment}")
+    return " and ".join(facts)
+
+
+def step_in_words(step: Step) -> str:
+    """One step as one line."""
+    if isinstance(step, TurnStep):
+        return (
+            f"session {step.session}: user message {prompt_in_words(step.user)}, "
+            f"up to {_count(step.max_tokens, 'token')} of reply"
+        )
+    if isinstance(step, CompleteStep):
+        pinned = "" if step.slot is None else f", on slot {step.slot}"
+        return (
+            f"complete {step.id}: prompt {prompt_in_words(step.prompt)}, "
+            f"up to {_count(step.max_tokens, 'token')} of reply{pinned}{_request(step.request)}"
+        )
+    if isinstance(step, IdleStep):
+        return f"idle for {format_number(step.seconds, 3)} s"
+    if isinstance(step, SnapshotStep):
+        return f"snapshot {step.name}"
+    return f"{len(step.branches)} branches at the same time"
+
+
+def prompt_in_words(prompt: PromptSpec) -> str:
+    """A prompt as a few words: `of 600 tokens (seed 7)`, or the text itself, cut."""
+    if prompt.tokens is not None:
+        return f"of {_count(prompt.tokens, 'token')} (seed {prompt.seed})"
+    text = prompt.text or ""
+    shown = text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 3]}..."
+    return repr(shown)
+
+
+def _server(plan: Plan) -> str:
+    deployment = plan.deployment
+    if deployment.url is not None:
+        return f"deployment {deployment.name}, attached to {deployment.url}"
+    server = deployment.server or "the first llama-server found"
+    model = deployment.model or "the tiny model"
+    return f"deployment {deployment.name}, {server} with {model}"
+
+
+def _session(session: SessionSpec) -> str:
+    system = (
+        "no system message"
+        if session.system is None
+        else f"system message {prompt_in_words(session.system)}"
+    )
+    pinned = "" if session.slot is None else f", pinned to slot {session.slot}"
+    return f"{session.name}: {system}{pinned}{_request(session.request)}"
+
+
+def _request(request: RequestSpec) -> str:
+    fields = {} if request.cache_prompt is None else {"cache_prompt": request.cache_prompt}
+    if request.temperature:
+        fields["temperature"] = request.temperature  # type: ignore[assignment]  # shown only
+    shown = [f"{name} {value}" for name, value in {**fields, **request.extra}.items()]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _steps(plan: Plan) -> Iterator[str]:
+    # seeds are shifted alike in every variant
+    steps = plan.variants[0].steps if plan.variants else plan.scenario.steps
+    for number, step in enumerate(steps, 1):
+        yield f"  {number}. {step_in_words(step)}"
+        if isinstance(step, ConcurrentlyStep):
+            for branch in step.branches:
+                for place, member in enumerate(branch):
+                    yield f"     {'-' if place == 0 else ' '} {step_in_words(member)}"
+
+
+def _variant(plan: Plan, variant: VariantPlan) -> Iterator[str]:
+    spec = plan.scenario.variants[variant.name]
+    title = f": {spec.title}" if spec.title else ""
+    yield f"  {variant.name}{title}"
+    if variant.not_applicable is not None:
+        yield from _wrap(f"not applicable: {variant.not_applicable}", "     ")
+        return
+    for name, overlay in spec.sessions.items():
+        if overlay.slot is not None:
+            yield f"     session {name} pinned to slot {overlay.slot}"
+        if overlay.request is not None:
+            yield f"     session {name} with other request fields{_request(overlay.request)}"
+    for note in variant.notes:
+        yield from _wrap(f"--{note}", "     ", "       ")
+
+
+def _unit(selector: str) -> str:
+    metric = CATALOGUE.get(parse_selector(selector).name)
+    return "" if metric is None else metric.unit
+
+
+def _listed(word: str, names: Sequence[str]) -> str:
+    return f"{word}{'' if len(names) == 1 else 's'} {', '.join(names)}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _wrap(text: str, indent: str, later: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

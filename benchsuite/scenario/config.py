@@ -1,0 +1,303 @@
+"""`benchsuite.toml` or `[tool.benchsuite]` of pyproject.toml: where it is and what it says.
+
+The file is looked for from the working directory up to the root of its git repository, and only
+in the working directory itself where there is no repository: a stray file further up, which
+others may be able to write, must not choose what is started.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchsuite.errors import ConfigError
+from benchsuite.model.deployment import ADHOC, TINY, Deployment, Observe
+from benchsuite.model.scenario import FlagValue
+from benchsuite.scenario.words import remedy
+
+CONFIG_NAME = "benchsuite.toml"
+_PYPROJECT = "pyproject.toml"
+_FOLDER_KEYS = ("scenarios", "baselines", "runs")
+_TOP_KEYS = (*_FOLDER_KEYS, "deployments")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Config(msgspec.Struct, frozen=True):
+    """What the user's configuration says; paths are absolute."""
+
+    root: Path  # folder of the file, or the working directory without one
+    path: Path | None = None
+    folders: dict[str, Path] = {}  # scenarios, baselines, runs: those given
+    deployments: dict[str, Deployment] = {}
+    overlay_places: dict[tuple[str, str], str] = {}  # (deployment, scenario) -> file:line
+
+
+def find_config(start: Path) -> Path | None:
+    """The configuration that holds for a folder, or None.
+
+    Raises:
+        ConfigError: A pyproject.toml on the way is not TOML.
+    """
+    folders = [start, *start.parents]
+    roots = [folder for folder in folders if (folder / ".git").exists()]
+    last = roots[0] if roots else start
+    for folder in folders:
+        if (folder / CONFIG_NAME).is_file():
+            return folder / CONFIG_NAME
+        project = folder / _PYPROJECT
+        if project.is_file() and "benchsuite" in _tables(project, _read(project)).get("tool", {}):
+            return project
+        if folder == last:
+            return None
+    return None
+
+
+def load_config(start: Path) -> Config:
+    """The configuration that holds for a folder; an empty one where there is no file.
+
+    Raises:
+        ConfigError: The file has problems; all that could be found are named.
+    """
+    path = find_config(start)
+    if path is None:
+        return Config(root=start)
+    text = _read(path)
+    table = _tables(path, text)
+    prefix: tuple[str, ...] = ()
+    if path.name == _PYPROJECT:
+        table, prefix = table["tool"]["benchsuite"], ("tool", "benchsuite")
+    return _Reader(path, text, prefix).config(table)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8 text", where=str(path)) from None
+
+
+def _tables(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = re.search(r" \(at line (\d+), column \d+\)", message)
+        where = f"{path}:{place[1]}" if place is not None else str(path)
+        sentence = message.replace(place[0], "") if place is not None else message
+        raise ConfigError(
+            f"is not TOML: {sentence[:1].lower()}{sentence[1:]}", where=where
+        ) from None
+
+
+def line_of(text: str, keys: tuple[str, ...]) -> int:
+    """The line where a key stands, as far as a search can tell; 1 where it cannot.
+
+    Args:
+        text: A TOML file.
+        keys: From the outermost table to the key.
+    """
+    best, best_depth, table = 1, 0, ()  # type: int, int, tuple[str, ...]
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line)
+        entry = re.match(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*[\w\"'-]+)*)\s*=", line)
+        if header is not None:
+            found = table = _dotted(header[1])
+        elif entry is not None:
+            found = (*table, *_dotted(entry[1]))
+        else:
+            continue
+        depth = 0
+        while depth < min(len(found), len(keys)) and found[depth] == keys[depth]:
+            depth += 1
+        # the deepest match wins; a line that names something beside the key matches its parent
+        if depth > best_depth and (depth == len(found) or depth == len(keys)):
+            best, best_depth = number, depth
+    return best
+
+
+def _dotted(text: str) -> tuple[str, ...]:
+    parts = re.findall(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)", text)
+    return tuple(next(filter(None, groups), "") for groups in parts)
+
+
+class _Reader:
+    """Checks one file's tables and collects what is wrong."""
+
+    def __init__(self, path: Path, text: str, prefix: tuple[str, ...]) -> None:
+        self.path = path
+        self.text = text
+        self.prefix = prefix
+        self.root = path.parent
+        self.problems: list[str] = []
+
+    def place(self, *keys: str) -> str:
+        return f"{self.path}:{line_of(self.text, (*self.prefix, *keys))}"
+
+    def say(self, keys: tuple[str, ...], sentence: str) -> None:
+        self.problems.append(f"{self.place(*keys)}: {sentence}")
+
+    def config(self, table: Mapping[str, Any]) -> Config:
+        self.unknown(table, _TOP_KEYS, (), "the configuration")
+        folders = {}
+        for key in _FOLDER_KEYS:
+            value = self.text_of(table, key, ())
+            if value is not None:
+                folders[key] = self.file(value)
+        deployments: dict[str, Deployment] = {}
+        places: dict[tuple[str, str], str] = {}
+        for name, entry in self.table_of(table, "deployments", ()).items():
+            keys = ("deployments", name)
+            if name in (TINY, ADHOC):
+                self.say(keys, f"deployment '{name}' is built in; choose another name")
+            elif _NAME.fullmatch(name) is None:
+                self.say(keys, f"deployment '{name}': expected letters, digits, '_', '-' and '.'")
+            elif not isinstance(entry, dict):
+                self.say(keys, f"deployment '{name}': expected a table")
+            else:
+                deployments[name] = self.deployment(name, entry)
+                for scenario in deployments[name].overlays:
+                    places[name, scenario] = self.place(*keys, "overlays", scenario)
+        if self.problems:
+            raise ConfigError("\n".join(self.problems))
+        return Config(self.root, self.path, folders, deployments, places)
+
+    def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
+        keys = ("deployments", name)
+        fields = tuple(
+            field for field in Deployment.__struct_fields__ if field not in ("name", "source")
+        )
+        self.unknown(table, fields, keys, f"deployment '{name}'")
+        server = self.text_of(table, "server", keys)
+        model = self.text_of(table, "model", keys)
+        rate = table.get("requests_per_second")
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float)):
+            self.wrong((*keys, "requests_per_second"), "a number", rate)
+            rate = None
+        if rate is not None and rate < 0:
+            self.say((*keys, "requests_per_second"), "'requests_per_second' must be at least 0")
+        found = Deployment(
+            name=name,
+            # a bare word is looked up on PATH, as a shell would
+            server=server if server is None or _is_bare(server) else str(self.file(server)),
+            url=self.text_of(table, "url", keys),
+            model=None if model is None else str(self.file(model)),
+            flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
+            env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
+            api_key_env=self.text_of(table, "api_key_env", keys),
+            observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
+            requests_per_second=None if rate is None else float(rate),
+            overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
+            source=self.place(*keys),
+        )
+        self.consistent(found, table, keys)
+        return found
+
+    def consistent(
+        self, found: Deployment, table: Mapping[str, Any], keys: tuple[str, ...]
+    ) -> None:
+        only_launched = [
+            key for key in ("server", "model", "flags", "env", "overlays") if table.get(key)
+        ]
+        only_attached = [
+            key for key in ("api_key_env", "observe", "requests_per_second") if key in table
+        ]
+        if found.attached:
+            for key in only_launched:
+                self.say(
+                    (*keys, key),
+                    f"'{key}' is for a server that we start; 'url' names a running one",
+                )
+            if found.url is not None and not re.match(r"https?://[^/\s]+", found.url):
+                self.wrong((*keys, "url"), "an address such as http://127.0.0.1:8080", found.url)
+        else:
+            for key in only_attached:
+                self.say((*keys, key), f"'{key}' is for a running server, which 'url' would name")
+
+    def observe(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> Observe:
+        self.unknown(table, Observe.__struct_fields__, keys, "'observe'")
+        log = self.text_of(table, "log", keys)
+        pid = table.get("pid")
+        if pid is not None and (isinstance(pid, bool) or not isinstance(pid, int) or pid < 1):
+            self.wrong((*keys, "pid"), "a process id", pid)
+            pid = None
+        return Observe(log=None if log is None else str(self.file(log)), pid=pid)
+
+    def env(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
+        for name, value in table.items():
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                self.wrong((*keys, name), "text", value)
+        return {name: str(value) for name, value in table.items()}
+
+    def flags(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, FlagValue]:
+        """Flags by name, dashes left out; an empty list removes a flag."""
+        flags: dict[str, FlagValue] = {}
+        for name, value in table.items():
+            texts = [_flag_text(item) for item in value] if isinstance(value, list) else None
+            single = _flag_text(value)
+            if texts is not None and None not in texts:
+                flags[name.lstrip("-")] = tuple(filter(None, texts)) or None
+            elif single is not None:
+                flags[name.lstrip("-")] = single
+            else:
+                self.wrong((*keys, name), "a value or a list of values", value)
+        return flags
+
+    def overlays(
+        self, table: Mapping[str, Any], keys: tuple[str, ...]
+    ) -> dict[str, dict[str, dict[str, FlagValue]]]:
+        found: dict[str, dict[str, dict[str, FlagValue]]] = {}
+        for scenario in table:
+            inner = self.table_of(table, scenario, keys)
+            place = (*keys, scenario)
+            found[scenario] = {
+                variant: self.flags(self.table_of(inner, variant, place), (*place, variant))
+                for variant in inner
+            }
+        return found
+
+    def unknown(
+        self, table: Mapping[str, Any], known: tuple[str, ...], keys: tuple[str, ...], what: str
+    ) -> None:
+        for key in table:
+            if key not in known:
+                hint = remedy(key, known, "valid keys")
+                self.say((*keys, key), f"unknown key '{key}' in {what}{hint}")
+
+    def text_of(self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> str | None:
+        value = table.get(key)
+        if value is None or (isinstance(value, str) and value.strip()):
+            return value
+        self.wrong((*keys, key), "text", value)
+        return None
+
+    def table_of(
+        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+    ) -> Mapping[str, Any]:
+        value = table.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self.wrong((*keys, key), "a table", value)
+        return {}
+
+    def wrong(self, keys: tuple[str, ...], expected: str, value: object) -> None:
+        self.say(keys, f"'{keys[-1]}': expected {expected}, found {value!r}")
+
+    def file(self, text: str) -> Path:
+        return (self.root / Path(text).expanduser()).resolve()
+
+
+def _flag_text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _is_bare(server: str) -> bool:
+    return Path(server).name == server

@@ -1,0 +1,266 @@
+"""The flags of one launch: scenario default < deployment < variant < overlay < --set.
+
+What the scenario needs exactly, or at least, is held against the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from benchsuite.errors import FlagError
+from benchsuite.model.deployment import Deployment
+from benchsuite.model.scenario import FlagNeed, FlagValue, Scenario, VariantSpec
+from benchsuite.scenario.flags import FlagTable
+
+AUTOMATIC_SLOTS = 4
+"""Slots where `--parallel` is not given (build 10434: "using n_parallel = 4")."""
+
+DEFAULT_CONTEXT = 4096
+"""Context of a slot where neither scenario nor deployment names one, in tokens; a launched
+server always gets one, since llama-server may otherwise choose it by free memory."""
+
+_OURS = {
+    "host": "a launched server listens on 127.0.0.1",
+    "port": "a free port is chosen",
+    "reuse-port": "a free port is chosen",
+    "model": "name the model with 'model' of the deployment, or --model",
+    "api-key": "a launched server gets a random key",
+    "api-key-file": "a launched server gets a random key",
+    "log-file": "the log is kept with the run",
+    "log-disable": "the log is read for KV memory",
+}
+"""Flags that are not for scenarios or deployments to set, and why."""
+
+_PARALLEL, _CONTEXT = "parallel", "ctx-size"
+_SEEN_FROM_OUTSIDE = frozenset({_PARALLEL, _CONTEXT})
+"""Flags whose effect `/props` of an attached server tells."""
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """A flag's value and where it came from."""
+
+    value: FlagValue
+    origin: str  # in words
+
+
+def show_value(value: FlagValue) -> str:
+    """A flag's value in a sentence."""
+    if value is None:
+        return "not given"
+    return value if isinstance(value, str) else " ".join(value)
+
+
+class Resolver:
+    """Resolves the flags of each variant of one scenario on one deployment.
+
+    Args:
+        scenario: Says what it needs.
+        deployment: Says what the server is given.
+        table: The flags of the build.
+        sets: `--set` flags; several of one flag repeat it.
+
+    Raises:
+        FlagError: A flag that the build lacks, that is given twice, or that is ours to set.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        deployment: Deployment,
+        table: FlagTable,
+        sets: Sequence[tuple[str, FlagValue]],
+    ) -> None:
+        self._scenario = scenario
+        self._deployment = deployment
+        self._table = table
+        self._needs: dict[str, FlagNeed] = {}
+        for word, need in scenario.server.items():
+            where = f"{scenario.path}:{need.line}"
+            name, normal = self._normalise(word, _wanted(need), where)
+            if name in self._needs:
+                raise FlagError(f"flag '{name}' is named twice under 'server'", where=where)
+            self._needs[name] = msgspec.structs.replace(need, **{need.kind: _as_kind(need, normal)})
+        self._deployed = self._layer(deployment.flags, deployment.source)
+        self._sets = self._merge_sets(sets)
+
+    def refuse_sets(self, variant: VariantSpec, overlay: dict[str, FlagValue]) -> None:
+        """Refuse `--set` on a flag that a variant names: it would undo what is compared.
+
+        Raises:
+            FlagError: So it is.
+        """
+        for word in (*variant.flags, *overlay):
+            if word in self._table and (name := self._table.canonical(word)) in self._sets:
+                raise FlagError(
+                    f"--set {name}: variant '{variant.name}' sets this flag itself",
+                    where=f"{self._scenario.path}:{variant.line}",
+                    hint="choose other variants with --variant, or change the scenario",
+                )
+
+    def resolve(
+        self, variant: VariantSpec, overlay: dict[str, FlagValue]
+    ) -> tuple[dict[str, FlagValue], tuple[str, ...]]:
+        """The flags of one variant by canonical name, and one note for each: where it came from.
+
+        Raises:
+            FlagError: A flag contradicts what the scenario needs, or the build lacks it.
+        """
+        deployment = f"deployment '{self._deployment.name}'"
+        chosen: dict[str, _Choice] = {}
+        for name, need in self._needs.items():
+            if need.kind == "default":
+                chosen[name] = _Choice(need.default, "the scenario's default")
+        for name, value in self._deployed.items():
+            self._hold_exact(name, value, f"{deployment} sets", self._deployment.source)
+            chosen[name] = _Choice(value, deployment)
+        for name, need in self._needs.items():
+            if need.kind == "exact":
+                chosen[name] = _Choice(need.exact, "needed exactly by the scenario")
+        authored = self._layer(variant.flags, f"{self._scenario.path}:{variant.line}")
+        for name, value in authored.items():
+            chosen[name] = _Choice(value, f"variant '{variant.name}'")
+        for name, value in self._layer(overlay, self._deployment.source).items():
+            self._hold_exact(name, value, f"the overlay of {deployment} sets", None)
+            chosen[name] = _Choice(value, f"overlay of {deployment}")
+        for name, value in self._sets.items():
+            self._hold_exact(name, value, "--set gives", None)
+            chosen[name] = _Choice(value, "--set")
+        slots = _slots(chosen)
+        for name, need in self._needs.items():
+            if need.kind == "min" and name not in authored:
+                chosen[name] = self._at_least(name, need, chosen.get(name), slots)
+        if _CONTEXT not in chosen and _CONTEXT in self._table:
+            total = str(DEFAULT_CONTEXT * slots)
+            chosen[_CONTEXT] = _Choice(total, f"not given: {DEFAULT_CONTEXT} for each slot")
+        flags: dict[str, FlagValue] = {
+            name: choice.value for name, choice in chosen.items() if choice.value is not None
+        }
+        notes = tuple(
+            f"{name} {show_value(choice.value)}: {choice.origin}" for name, choice in chosen.items()
+        )
+        return flags, notes
+
+    def _layer(self, flags: dict[str, FlagValue], where: str) -> dict[str, FlagValue]:
+        layer: dict[str, FlagValue] = {}
+        for word, value in flags.items():
+            name, normal = self._normalise(word, value, where)
+            if name in layer:
+                raise FlagError(f"'{word}' is flag '{name}', which is given already", where=where)
+            layer[name] = normal
+        return layer
+
+    def _merge_sets(self, sets: Sequence[tuple[str, FlagValue]]) -> dict[str, FlagValue]:
+        merged: dict[str, FlagValue] = {}
+        for word, value in sets:
+            name, normal = self._normalise(word, value, "--set")
+            before = merged.get(name)
+            if before is None or normal is None:
+                merged[name] = normal
+                continue
+            many = (*_many(before), *_many(normal))
+            merged[name] = self._normalise(word, many, "--set")[1]
+        return merged
+
+    def _normalise(self, word: str, value: FlagValue, where: str) -> tuple[str, FlagValue]:
+        try:
+            name, normal = self._table.normalise(word, value)
+        except FlagError as error:
+            raise FlagError(
+                error.message,
+                where=where if where != "built in" else None,
+                hint=error.hint,
+                unknown_to_build=error.unknown_to_build,
+            ) from None
+        if name in _OURS:
+            raise FlagError(f"flag '{name}' is set by benchsuite: {_OURS[name]}", where=where)
+        return name, normal
+
+    def _hold_exact(self, name: str, value: FlagValue, who: str, where: str | None) -> None:
+        need = self._needs.get(name)
+        if need is None or need.kind != "exact" or need.exact == value:
+            return
+        line = f"{self._scenario.path}:{need.line}"
+        raise FlagError(
+            f"{who} {name} {show_value(value)}, but scenario '{self._scenario.name}' needs exactly "
+            f"{show_value(need.exact)} ({line})",
+            where=where if where != "built in" else None,
+            hint=f"take {name} out there, or write '{name}: {{default: "
+            f"{show_value(need.exact)}}}' in the scenario if its claim holds for any value",
+        )
+
+    def _at_least(self, name: str, need: FlagNeed, found: _Choice | None, slots: int) -> _Choice:
+        least = (need.min or 0) * (slots if need.per == "slot" else 1)
+        words = f"at least {least}"
+        if need.per == "slot":
+            words = f"at least {need.min} for each of {slots} slots"
+        if found is None or found.value is None:
+            return _Choice(str(least), f"the scenario needs {words}")
+        line = f"{self._scenario.path}:{need.line}"
+        try:
+            number = int(found.value) if isinstance(found.value, str) else -1
+        except ValueError:
+            raise FlagError(
+                f"{found.origin} gives {name} {show_value(found.value)}, but scenario "
+                f"'{self._scenario.name}' needs a number, {words} ({line})"
+            ) from None
+        if number >= least:
+            return found
+        if found.origin == "--set":
+            raise FlagError(
+                f"--set gives {name} {number}, but scenario '{self._scenario.name}' needs {words} "
+                f"({line})"
+            )
+        return _Choice(
+            str(least), f"raised from {number} of {found.origin}: the scenario needs {words}"
+        )
+
+
+def _wanted(need: FlagNeed) -> FlagValue:
+    if need.kind == "min":
+        return str(need.min)
+    return need.exact if need.kind == "exact" else need.default
+
+
+def _as_kind(need: FlagNeed, normal: FlagValue) -> FlagValue | int:
+    return need.min if need.kind == "min" else normal
+
+
+def _many(value: FlagValue) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value
+
+
+def _slots(chosen: dict[str, _Choice]) -> int:
+    choice = chosen.get(_PARALLEL)
+    value = None if choice is None else choice.value
+    if isinstance(value, str) and value.isdecimal() and int(value) > 0:
+        return int(value)
+    return AUTOMATIC_SLOTS
+
+
+def attached_flags(
+    scenario: Scenario, variant: VariantSpec
+) -> tuple[dict[str, FlagValue], tuple[str, ...], str | None]:
+    """What to check of a running server, in words too, and why a variant cannot run on it.
+
+    The flags are requirements, never given; of `min` the least value, multiplied by an exact
+    number of slots.
+    """
+    flags: dict[str, FlagValue] = {}
+    for name, need in scenario.server.items():
+        if need.kind == "exact" and need.exact is not None:
+            flags[name] = need.exact
+    flags.update({name: value for name, value in variant.flags.items() if value is not None})
+    slots = _slots({name: _Choice(value, "") for name, value in flags.items()})
+    for name, need in scenario.server.items():
+        if need.kind == "min" and name not in flags:
+            flags[name] = str((need.min or 0) * (slots if need.per == "slot" else 1))
+    notes = tuple(f"{name} {show_value(value)}: to be checked" for name, value in flags.items())
+    unseen = [name for name in variant.flags if name not in _SEEN_FROM_OUTSIDE]
+    reason = None
+    if unseen:
+        reason = f"it sets {', '.join(unseen)}, which a running server cannot be given"
+    return flags, notes, reason

@@ -1,0 +1,261 @@
+"""Where scenarios, baselines and runs are, and which deployments there are.
+
+The user's own folders come first, then what travels with benchsuite: `shipped/` inside an
+installed package, the repository's folders in a checkout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+import benchsuite
+from benchsuite.errors import ConfigError, ScenarioError, UsageError
+from benchsuite.model.deployment import ADHOC, TINY, Deployment
+from benchsuite.model.scenario import Scenario
+from benchsuite.scenario.config import Config, load_config
+from benchsuite.scenario.load import load_scenario
+from benchsuite.scenario.words import remedy
+
+_SUFFIXES = (".yaml", ".yml")
+_TAG = "tag:"
+
+_TINY_FLAGS = {"n-gpu-layers": "0"}
+"""All on the CPU, so that totals and counts are equal on every machine."""
+
+
+def shipped_folder(kind: str) -> Path:
+    """The folder of this kind (`scenarios`, `baselines`) that travels with benchsuite."""
+    package = Path(benchsuite.__file__).resolve().parent
+    installed = package / "shipped" / kind
+    return installed if installed.is_dir() else package.parent / kind
+
+
+def tiny_deployment() -> Deployment:
+    """The built-in deployment: our tiny model on whatever server is found."""
+    return Deployment(name=TINY, flags=dict(_TINY_FLAGS))
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """The user's folders and deployments; paths are absolute."""
+
+    cwd: Path
+    config: Config
+
+    @property
+    def scenarios(self) -> Path:
+        """The user's own scenarios; may not exist."""
+        return self.config.folders.get("scenarios", self.config.root / "scenarios")
+
+    @property
+    def baselines(self) -> Path:
+        """Where accepted baselines are written; may not exist yet."""
+        return self.config.folders.get("baselines", self.config.root / "baselines")
+
+    @property
+    def runs(self) -> Path:
+        """Where run records are kept; may not exist yet."""
+        return self.config.folders.get("runs", self.config.root / ".benchsuite" / "runs")
+
+    @property
+    def scenario_folders(self) -> tuple[Path, ...]:
+        """Where scenarios are looked up, in this order."""
+        return _distinct(self.scenarios, shipped_folder("scenarios"))
+
+    @property
+    def baseline_folders(self) -> tuple[Path, ...]:
+        """Where baselines are read, in this order."""
+        return _distinct(self.baselines, shipped_folder("baselines"))
+
+    @property
+    def deployments(self) -> dict[str, Deployment]:
+        """Every named deployment, the built-in one first."""
+        return {TINY: tiny_deployment(), **self.config.deployments}
+
+    def display(self, path: Path) -> str:
+        """A path as the user would open it from where they stand."""
+        try:
+            return str(path.relative_to(self.cwd))
+        except ValueError:
+            return str(path)
+
+    def scenario_files(self) -> dict[str, Path]:
+        """Every scenario file by its stem; the user's hide shipped ones of the same name."""
+        files: dict[str, Path] = {}
+        for folder in self.scenario_folders:
+            if folder.is_dir():
+                for path in sorted(folder.iterdir()):
+                    if path.suffix in _SUFFIXES and path.is_file():
+                        files.setdefault(path.stem, path)
+        return files
+
+    def load(self, path: Path) -> Scenario:
+        """One file, named in messages as the user would open it.
+
+        Raises:
+            ScenarioError: It has problems.
+        """
+        return load_scenario(path, self.display(path))
+
+    def find(self, words: Sequence[str]) -> list[Scenario]:
+        """The scenarios meant, each once, in the order named.
+
+        Args:
+            words: Stems, paths, or `tag:NAME`.
+
+        Raises:
+            UsageError: A word means none.
+            ScenarioError: Files have problems; those of all files are named.
+        """
+        found: dict[Path, Scenario] = {}
+        problems: list[str] = []
+        for word in words:
+            if word.startswith(_TAG):
+                found.update(self._tagged(word.removeprefix(_TAG)))
+                continue
+            path = self.locate(word)
+            if path in found:
+                continue
+            try:
+                found[path] = self.load(path)
+            except ScenarioError as error:
+                problems.extend(error.problems)
+        if problems:
+            raise ScenarioError(problems)
+        return list(found.values())
+
+    def locate(self, word: str) -> Path:
+        """The file meant by a stem or path; one that looks like a path may not exist.
+
+        Raises:
+            UsageError: The word means none.
+        """
+        looks_like_path = "/" in word or "\\" in word or word.endswith(_SUFFIXES)
+        if looks_like_path:
+            # a missing file, or a folder, is the loader's to name
+            return (self.cwd / Path(word).expanduser()).resolve()
+        files = self.scenario_files()
+        if word in files:
+            return files[word]
+        if (self.cwd / word).exists():
+            return self.cwd / word
+        raise UsageError(
+            f"no scenario '{word}'{remedy(word, files, 'scenarios')}",
+            hint="see 'benchsuite list', or name a file",
+        )
+
+    def _tagged(self, tag: str) -> dict[Path, Scenario]:
+        every = {path: self.load(path) for path in self.scenario_files().values()}
+        found = {path: each for path, each in every.items() if tag in each.tags}
+        if not found:
+            tags = sorted({name for scenario in every.values() for name in scenario.tags})
+            raise UsageError(f"no scenario has the tag '{tag}'{remedy(tag, tags, 'tags')}")
+        return found
+
+
+def _distinct(*paths: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(path.resolve() for path in paths))
+
+
+def load_workspace(cwd: Path | None = None) -> Workspace:
+    """The workspace of a folder, the working directory if None.
+
+    Raises:
+        ConfigError: The configuration has problems.
+    """
+    folder = (Path.cwd() if cwd is None else cwd).resolve()
+    return Workspace(cwd=folder, config=load_config(folder))
+
+
+def resolve_deployment(
+    workspace: Workspace,
+    *,
+    name: str | None = None,
+    server: str | None = None,
+    model: str | None = None,
+    url: str | None = None,
+    api_key_env: str | None = None,
+) -> Deployment:
+    """The deployment that a command line means.
+
+    Args:
+        workspace: Knows the named ones.
+        name: `-d`; None is `tiny`, or `adhoc` where a model or an address is given.
+        server: `--server`: a path, or a word to look up on PATH.
+        model: `--model`: a path.
+        url: `--url`: a running server.
+        api_key_env: `--api-key-env`: the variable that holds its key.
+
+    Raises:
+        UsageError: The options contradict each other, or no deployment has the name.
+        ConfigError: One of the deployment's overlays names a scenario or variant that is none.
+    """
+    chosen = _named(workspace, name) if name is not None else tiny_deployment()
+    if name is None and (model is not None or url is not None):
+        chosen = Deployment(name=ADHOC, source="the command line")
+    if chosen.attached or url is not None:
+        _refuse_with_url(chosen, server=server, model=model, url=url)
+    elif api_key_env is not None:
+        raise UsageError("--api-key-env is for a running server; name it with --url")
+    if model is not None and chosen.name == TINY:
+        raise UsageError(f"deployment '{TINY}' is our tiny model; leave out -d, or --model")
+    changes: dict[str, str] = {}
+    if server is not None:
+        bare = Path(server).name == server and not (workspace.cwd / server).is_file()
+        changes["server"] = server if bare else _absolute(workspace.cwd, server)
+    if model is not None:
+        changes["model"] = _absolute(workspace.cwd, model)
+    if url is not None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--url '{url}': expected an address such as http://127.0.0.1:8080")
+        changes["url"] = url
+    if api_key_env is not None:
+        changes["api_key_env"] = api_key_env
+    _check_overlays(workspace, chosen)
+    return msgspec.structs.replace(chosen, **changes)
+
+
+def _named(workspace: Workspace, name: str) -> Deployment:
+    known = workspace.deployments
+    if name in known:
+        return known[name]
+    path = workspace.config.path
+    hint = f"in {workspace.display(path)}" if path else "in a file benchsuite.toml"
+    raise UsageError(
+        f"no deployment '{name}'{remedy(name, known, 'deployments')}",
+        hint=f"declare it as [deployments.{name}] {hint}",
+    )
+
+
+def _refuse_with_url(
+    chosen: Deployment, *, server: str | None, model: str | None, url: str | None
+) -> None:
+    if server is not None:
+        raise UsageError("--server starts a server, --url attaches to a running one; give one")
+    if model is not None:
+        raise UsageError("--model is for a server that we start; a running one has its model")
+    if not chosen.attached and url is not None and chosen.name != ADHOC:
+        raise UsageError(
+            f"deployment '{chosen.name}' starts a server, --url attaches to a running one",
+            hint="leave out -d, or declare a deployment with 'url'",
+        )
+
+
+def _absolute(cwd: Path, text: str) -> str:
+    # links stay: a server may find its libraries by the name it was called with
+    return str((cwd / Path(text).expanduser()).absolute())
+
+
+def _check_overlays(workspace: Workspace, deployment: Deployment) -> None:
+    if not deployment.overlays:
+        return
+    files = workspace.scenario_files()
+    for scenario in deployment.overlays:
+        if scenario not in files:
+            raise ConfigError(
+                f"overlay for an unknown scenario '{scenario}'"
+                f"{remedy(scenario, files, 'scenarios')}",
+                where=workspace.config.overlay_places.get((deployment.name, scenario)),
+            )
