@@ -119,7 +119,8 @@ def _gate_rows(gates: Sequence[GateResult]) -> list[_GateRow]:
         if gate.against == "baseline" and gate.expected and gate.state in _COMPARED:
             expected = f"baseline {expected}"
         elif gate.against == "run":
-            expected = f"{gate.rule.removeprefix('same as ')}: {expected}".removesuffix(": ")
+            place = gate.rule.removeprefix("same as ").removeprefix("variant ")
+            expected = f"as {place}: {expected}".removesuffix(": ")
         observed = gate.observed.removesuffix(" tokens")  # as the metric's name says
         reason = _reason(gate)
         key = (gate.line, gate.metric, gate.rule, gate.outcome, gate.level, expected, observed)
@@ -148,7 +149,7 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     ]
     widths = [max(cells(line[i]) for line in table) for i in range(5)]
     widths[0] = min(widths[0], 12)
-    widths[2] = min(widths[2], max(14, look.width // 5 + 4))
+    widths[2] = min(widths[2], max(14, look.width // 5))
     widths[3] = min(widths[3], max(12, look.width // 5))
     rest = look.width - widths[0] - widths[2] - widths[3] - widths[4] - 8
     widths[1] = max(12, min(widths[1], rest))
