@@ -17,7 +17,7 @@ from benchsuite.gate.kinds.noisy import median
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.verdict import State
-from benchsuite.report.layout import Style, columns, safe, wrap
+from benchsuite.report.layout import Style, cells, columns, cut, name_above, safe, wrap
 from benchsuite.report.sources import Part, Side
 from benchsuite.store.baselines import Sample, SeriesValues
 from benchsuite.units import format_value
@@ -236,27 +236,28 @@ def _percent(before: tuple[Sample, ...], after: tuple[Sample, ...]) -> float | N
 
 
 def _table(rows: list[Row], look: Style) -> list[str]:
+    """The rows by scenario, variants that changed alike in one line."""
     lines: list[str] = []
-    groups = dict.fromkeys((row.deployment, row.scenario) for row in rows)
-    limit = max(12, (look.width - 56) // 2 + 6)
-    for deployment, scenario in groups:
+    for deployment, scenario in dict.fromkeys((row.deployment, row.scenario) for row in rows):
         lines += ["", safe(f"{deployment}/{scenario}" if deployment else scenario)]
-        mine = [row for row in rows if (row.deployment, row.scenario) == (deployment, scenario)]
-        table = [("variant", "series", "baseline", "candidate", "state")]
-        table += [
-            (
-                row.variant,
-                row.series,
-                row.baseline or "-",
-                row.candidate or "-",
-                f"{row.state} {row.change}".strip(),
-            )
-            for row in mine
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for row in rows:
+            if (row.deployment, row.scenario) == (deployment, scenario):
+                state = f"{row.state} {row.change}".strip()
+                key = (row.series, row.baseline or "-", row.candidate or "-", state)
+                alike.setdefault(key, []).append(row.variant)
+        table = [["", "series", "baseline", "candidate", "state"]]
+        table += [[",".join(variants), *key] for key, variants in alike.items()]
+        cleaned = [[safe(cell) for cell in line] for line in table]
+        limits = (12, look.width, look.width // 5, look.width // 5, 24)
+        widths = [
+            min(limit, max(cells(line[i]) for line in cleaned)) for i, limit in enumerate(limits)
         ]
-        cleaned = [[safe(cell) for cell in row] for row in table]
-        wide = max(20, look.width - 2 * limit - 36)
-        made = columns(cleaned, (10, wide, limit, limit, 24))
-        lines += ["".join(line).rstrip() for line in made]
+        rest = look.width - sum(widths) + widths[1] - 8
+        widths[1] = max(8, min(widths[1], rest))
+        for wanted, made in zip(cleaned, columns(cleaned, widths), strict=True):
+            above, row_cells = name_above(wanted, made, widths, look.width)
+            lines += [cut(line.rstrip(), look.width) for line in (*above, "".join(row_cells))]
     return lines
 
 
@@ -265,4 +266,4 @@ def _markdown(text: str) -> str:
     return _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", safe(text))
 
 
-_SPECIAL = re.compile(r"[\\`*_{}\[\]<>|#~&]")
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&]")

@@ -134,3 +134,23 @@ def columns(rows: Sequence[Sequence[str]], limits: Sequence[int], gap: int = 2) 
         ]
         for row in rows
     ]
+
+
+def name_above(
+    wanted: Sequence[str], made: Sequence[str], widths: Sequence[int], width: int
+) -> tuple[list[str], Sequence[str]]:
+    """A row whose second cell, its name, is too long for its column: the name on a line above.
+
+    Args:
+        wanted: The cells, uncut.
+        made: The cells as `columns` made them.
+        widths: The columns' widths.
+        width: Of the whole line.
+
+    Returns:
+        The line above, if there is one, and the row's cells.
+    """
+    if cells(wanted[1]) <= widths[1]:
+        return [], made
+    above = made[0] + cut(wanted[1], width - cells(made[0]))
+    return [above], (" " * cells(made[0]), " " * cells(made[1]), *made[2:])

@@ -13,7 +13,7 @@ import msgspec
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
-from benchsuite.report.layout import Style, cells, columns, cut, pad, safe, wrap
+from benchsuite.report.layout import Style, cells, columns, cut, name_above, pad, safe, wrap
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.store.baselines import Baselines, unit_of
 
@@ -29,6 +29,7 @@ _COLOURS = {
 }
 _VERDICT_COLOURS = {"pass": "green", "inconclusive": "yellow", "interrupted": "yellow"}
 _LAST_LINES = 8
+_MIN_TABLE = 76  # columns; with less, each gate is told in lines of its own
 _MIN_REASON = 36  # columns; with less, the reason goes below its gate
 
 
@@ -119,7 +120,8 @@ def _gate_rows(gates: Sequence[GateResult]) -> list[_GateRow]:
         if gate.against == "baseline" and gate.expected and gate.state in _COMPARED:
             expected = f"baseline {expected}"
         elif gate.against == "run":
-            expected = f"{gate.rule.removeprefix('same as ')}: {expected}".removesuffix(": ")
+            place = gate.rule.removeprefix("same as ").removeprefix("variant ")
+            expected = f"as {place}: {expected}".removesuffix(": ")
         observed = gate.observed.removesuffix(" tokens")  # as the metric's name says
         reason = _reason(gate)
         key = (gate.line, gate.metric, gate.rule, gate.outcome, gate.level, expected, observed)
@@ -146,9 +148,11 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
         )
         for row in rows
     ]
+    if look.width < _MIN_TABLE:
+        return _stacked_lines(rows, look)
     widths = [max(cells(line[i]) for line in table) for i in range(5)]
     widths[0] = min(widths[0], 12)
-    widths[2] = min(widths[2], max(14, look.width // 5 + 4))
+    widths[2] = min(widths[2], max(14, look.width // 5))
     widths[3] = min(widths[3], max(12, look.width // 5))
     rest = look.width - widths[0] - widths[2] - widths[3] - widths[4] - 8
     widths[1] = max(12, min(widths[1], rest))
@@ -170,6 +174,20 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     return lines
 
 
+def _stacked_lines(rows: Sequence[_GateRow], look: Style) -> list[str]:
+    """The gates where there is no room for a table."""
+    lines = []
+    for row in rows:
+        name = f"{','.join(row.variants)} {row.gate.metric}"
+        found = f"{_outcome(row.gate)}: expected {row.expected}, observed {row.observed}"
+        colour = _COLOURS["advise" if _advises(row.gate) else row.gate.outcome]
+        lines += wrap(safe(name), look.width)
+        lines += [look.paint(part, colour) for part in wrap(safe(found), look.width, "  ")]
+        if row.gate.outcome != "pass":
+            lines += wrap(safe(_reason(row.gate)), look.width, "    ")
+    return lines
+
+
 def _gate_row_lines(
     row: _GateRow,
     wanted: Sequence[str],
@@ -180,14 +198,9 @@ def _gate_row_lines(
     look: Style,
 ) -> list[str]:
     """One gate: its cells, and its reason beside or below them."""
-    lines = []
-    name = made[1]
-    if cells(wanted[1]) > widths[1]:  # too long a name has a line of its own
-        lines.append(made[0] + cut(wanted[1], look.width - widths[0] - 2))
-        made = (" " * (widths[0] + 2), " " * (widths[1] + 2), *made[2:])
-        name = made[1]
+    lines, made = name_above(wanted, made, widths, look.width)
     colour = _COLOURS["advise" if _advises(row.gate) else row.gate.outcome]
-    line = made[0] + name + made[2] + made[3] + look.paint(made[4], colour)
+    line = "".join(made[:4]) + look.paint(made[4], colour)
     indent = " " * (sum(widths) + 10) if beside else "    "
     wrapped = wrap(reason, look.width, indent) if reason else []
     if beside and wrapped:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from benchsuite.metrics.catalogue import CATALOGUE, Scope
-from benchsuite.metrics.select import format_series, parse_selector
+from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord, Value
 from benchsuite.store.decode import decode_baseline_file
 from benchsuite.store.files import safe_name
@@ -141,8 +141,8 @@ def series_of(measurement: Measurement) -> str:
 
 
 def unit_of(series: str) -> str:
-    """The unit of a series' metric; empty for a metric that this version does not know."""
-    metric = CATALOGUE.get(parse_selector(series).name)
+    """The unit of a series' or selector's metric; empty for a metric that is not known."""
+    metric = CATALOGUE.get(series.split("{", 1)[0].strip())
     return "" if metric is None else metric.unit
 
 

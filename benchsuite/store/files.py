@@ -66,7 +66,7 @@ def safe_name(key: str, *, fold_case: bool = False) -> str:
     name = _UNSAFE.sub("-", key)[:_MAX_NAME].strip("-.")
     if fold_case:
         name = name.lower()
-    if name == key and not _RESERVED.fullmatch(name):
+    if name and name == key and not _RESERVED.fullmatch(name):
         return name
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{name}-{digest}" if name else digest

@@ -55,7 +55,11 @@ class Journal:
         except OSError as error:
             raise _disk_error(path, error) from error
         now = dt.datetime.now(dt.UTC)
-        self.write(KIND_OPENED, schema_version=RECORD_SCHEMA, utc=now.isoformat())
+        try:
+            self.write(KIND_OPENED, schema_version=RECORD_SCHEMA, utc=now.isoformat())
+        except MachineError:
+            self._stream.close()
+            raise
 
     def write(self, kind: str, *, ns: int | None = None, **fields: Any) -> None:
         """Append one event.
@@ -214,7 +218,7 @@ def find_run(text: str, runs_folder: Path) -> Path:
     Raises:
         UsageError: No run, or more than one, is meant.
     """
-    if text != "last" and Path(text).exists():
+    if text not in ("", "last") and _exists(Path(text)):
         return Path(text)
     runs = list_runs(runs_folder)
     if text == "last":
@@ -233,6 +237,13 @@ def find_run(text: str, runs_folder: Path) -> Path:
         f"no run '{text}': neither a path nor the beginning of an id in {runs_folder}",
         hint=f"the latest runs: {known}" if known else _RUN_HINT,
     )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long for a name
+        return False
 
 
 _RUN_HINT = "make one with `benchsuite run SCENARIO`"

@@ -1,0 +1,252 @@
+"""Which baselines a run may be compared with, and what is wrong with broken ones."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchsuite.errors import ConfigError
+from benchsuite.metrics.catalogue import Scope
+from benchsuite.model.record import Fingerprint, RunRecord
+from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
+from benchsuite.store.records import read_record
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "pass"
+PRINT = Fingerprint("tiny", "scenarioB", 0, "cpu avx2", "cpu avx2, example cpu, 2 cores")
+replace = msgspec.structs.replace
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A baseline folder that may be broken."""
+    return Path(shutil.copytree(GOLDEN / "baselines", tmp_path / "baselines"))
+
+
+def load(*folders: Path, fingerprint: Fingerprint = PRINT) -> Baselines:
+    """The baselines of the example."""
+    return load_baselines(folders, "tiny", "scenarioB", fingerprint)
+
+
+def states(found: Baselines) -> dict[Scope, str]:
+    """The state of each scope."""
+    return {scope: found.of(scope).state for scope in found.scopes}
+
+
+def test_everything_accepted_is_found(folder: Path) -> None:
+    """Numbers with their quanta, and texts from their own files."""
+    found = load(folder)
+    assert set(states(found).values()) == {"matching"}
+    config, numerics = found.of("config").file, found.of("numerics").file
+    assert config is not None
+    assert numerics is not None
+    kv = config.metrics["B"]["kv_mib"][0]
+    assert (kv.value, kv.quantum, kv.terms) == (16.0, 0.01, 1)
+    text = numerics.metrics["B"]['text{session="A",turn="1"}'][0]
+    assert text.value == "alpha beta"
+    info = config.info_for("B", "kv_mib")
+    assert (info.seen.build, info.reason, info.run) == ("b10434", "first baseline", "ba5e0001")
+
+
+def test_no_folder_at_all_is_none(tmp_path: Path) -> None:
+    """Neither is an error."""
+    assert set(states(load()).values()) == {"none"}
+    assert set(states(load(tmp_path / "nowhere")).values()) == {"none"}
+
+
+def test_the_first_folder_that_has_the_file_wins(folder: Path, tmp_path: Path) -> None:
+    """Scope by scope: the user's config, the shipped rest."""
+    own = tmp_path / "own" / "tiny" / "scenarioB"
+    own.mkdir(parents=True)
+    shipped = (folder / "tiny/scenarioB/config.json").read_text()
+    (own / "config.json").write_text(shipped.replace("16.0", "17.0"))
+    found = load(tmp_path / "own", folder)
+    config = found.of("config").file
+    assert config is not None
+    assert config.metrics["B"]["kv_mib"][0].value == 17.0
+    assert found.of("machine").state == "matching"
+
+
+def test_other_keys_are_told_from_none(folder: Path) -> None:
+    """A file of another machine, in any folder, is `other key`, and the field is named."""
+    found = load(folder, fingerprint=replace(PRINT, machine="another machine"))
+    assert states(found) == {"config": "matching", "numerics": "matching", "machine": "other key"}
+    mismatches = found.of("machine").mismatches
+    assert len(mismatches) == 1
+    assert mismatches[0].startswith("machine: 'cpu avx2, example cpu, 2 cores' in the baseline")
+
+
+def test_an_unknown_key_never_matches(folder: Path) -> None:
+    """An attached server's numerics cannot be seen."""
+    found = load(folder, fingerprint=replace(PRINT, numerics=None, machine=None))
+    assert found.of("numerics").state == "other key"
+    assert "unknown here" in found.of("numerics").mismatches[0]
+
+
+def test_of_long_keys_only_the_parts_that_differ_are_named(folder: Path) -> None:
+    """CPU features are a long list."""
+    features = " | ".join(f"FEATURE{i} = 1" for i in range(20))
+    path = next((folder / "tiny/scenarioB").glob("text.*.json"))
+    path.write_text(path.read_text().replace('"cpu avx2"', f'"{features} | AVX512 = 1"'))
+    found = load(folder, fingerprint=replace(PRINT, numerics=f"{features} | AVX512 = 0"))
+    words = "numerics: 'AVX512 = 1' in the baseline, 'AVX512 = 0' here"
+    assert found.of("numerics").mismatches == (words,)
+
+
+def test_the_seed_is_part_of_every_key(folder: Path) -> None:
+    """No scope matches another seed."""
+    found = load(folder, fingerprint=replace(PRINT, seed=1))
+    assert set(states(found).values()) == {"other key"}
+
+
+def test_baselines_of_another_deployment_can_be_asked_for(folder: Path) -> None:
+    """`--against`: the deployment asked for is the key, not the run's own."""
+    found = load_baselines(
+        [folder], "tiny", "scenarioB", replace(PRINT, deployment="candidate", machine="x")
+    )
+    assert found.of("config").state == "matching"
+    copied = folder / "other" / "scenarioB"
+    shutil.copytree(folder / "tiny" / "scenarioB", copied)
+    moved = load_baselines([folder], "other", "scenarioB", replace(PRINT, deployment="other"))
+    assert "deployment: 'tiny' in the baseline, 'other' here" in moved.of("config").mismatches
+
+
+def test_another_run_can_be_the_baseline() -> None:
+    """With the keys of its own fingerprint."""
+    record: RunRecord = read_record(GOLDEN / "record.json")
+    found = baselines_of_record(record, PRINT)
+    assert set(states(found).values()) == {"matching"}
+    elsewhere = baselines_of_record(record, replace(PRINT, machine="x"))
+    assert elsewhere.of("machine").state == "other key"
+
+
+def edit_config(folder: Path, edit: Callable[[str], str]) -> Path:
+    """Rewrite the config baseline by hand."""
+    path = folder / "tiny" / "scenarioB" / "config.json"
+    path.write_text(edit(path.read_text()))
+    return path
+
+
+def line_of(path: Path, needle: str) -> int:
+    """The first line that holds a text."""
+    lines = path.read_text().splitlines()
+    return next(n for n, line in enumerate(lines, start=1) if needle in line)
+
+
+def test_a_merge_conflict_is_named_at_its_line(folder: Path) -> None:
+    """Before anything else is said about the file."""
+    path = edit_config(
+        folder, lambda s: s.replace('  "match"', '<<<<<<< HEAD\n  "match"\n=======\n>>>>>>> x\n', 1)
+    )
+    with pytest.raises(ConfigError, match="merge conflict") as caught:
+        load(folder)
+    assert caught.value.where == f"{path}:{line_of(path, '<<<<<<<')}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"value": 16.0', '"value": "16.0"', 'holds "16.0", expected a number|expected a number'),
+        ('"value": 16.0', '"value": true', "expected a number"),
+        ('"quantum": 0.01', '"quantum": -1', "quantum -1"),
+        ('"terms": 1', '"terms": 0', "terms 0"),
+        ('"terms": 1', '"term": 1', "expected a number"),
+        ('"kv_mib": [', '"kv_mib{": [', "selector 'kv_mib{'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named_at_its_series(
+    folder: Path, before: str, after: str, message: str
+) -> None:
+    """The line is that of the series in the first variant."""
+    path = edit_config(folder, lambda s: s.replace(before, after, 1))
+    with pytest.raises(ConfigError, match=message) as caught:
+        load(folder)
+    line = line_of(path, '"kv_mib')
+    assert caught.value.where == f"{path}:{line}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"seed": 0', '"seed": "0"', "'seed' is \"0\", expected a whole number"),
+        ('"deployment": "tiny"', '"deployment": 3', "expected text"),
+        ('"build": "b10434"', '"build": 10434', "'build' is 10434, expected text"),
+        ('"schema": 1', '"schema": 2', "has schema 2, this benchsuite reads 1"),
+        ('"schema": 1', '"schema": null', "has schema None"),
+        ('"metrics": {', '"metric": {', "unknown key 'metric'"),
+        ('"parallel": "2"', '"parallel": 2', "'parallel' is 2, expected text"),
+    ],
+)
+def test_a_wrong_key_is_named_at_its_line(
+    folder: Path, before: str, after: str, message: str
+) -> None:
+    """What was found and what was expected."""
+    path = edit_config(folder, lambda s: s.replace(before, after, 1))
+    with pytest.raises(ConfigError, match=message) as caught:
+        load(folder)
+    assert caught.value.where == f"{path}:{line_of(path, after)}"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda s: "", "is not JSON"),
+        (lambda s: s[: len(s) // 2], "is not JSON"),
+        (lambda s: s.replace(",", ",,", 1), "is not JSON"),
+        (lambda s: "[]", "expected an object"),
+        (lambda s: '{"schema": 1}', "lacks the key 'match'"),
+    ],
+)
+def test_a_broken_file_is_refused(folder: Path, edit: Callable[[str], str], message: str) -> None:
+    """Truncated, empty, or something else altogether."""
+    path = edit_config(folder, edit)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load(folder)
+    assert (caught.value.where or "").startswith(f"{path}:")
+
+
+def test_bytes_that_are_no_text_are_refused(folder: Path) -> None:
+    """As a disk or an editor may leave them."""
+    path = folder / "tiny/scenarioB/config.json"
+    path.write_bytes(path.read_bytes().replace(b"b10434", b"b\xff\xfe"))
+    with pytest.raises(ConfigError, match="is not"):
+        load(folder)
+
+
+def test_a_folder_in_place_of_a_file_is_refused(folder: Path) -> None:
+    """It cannot be read, and that is said."""
+    path = folder / "tiny/scenarioB/config.json"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConfigError, match="cannot read it"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda p: p.unlink(), "is not there"),
+        (lambda p: p.write_bytes(p.read_bytes() + b"\n"), "its sha256 differs"),
+    ],
+)
+def test_a_text_that_was_touched_is_refused(
+    folder: Path, edit: Callable[[Path], object], message: str
+) -> None:
+    """A text gate must not compare with something that nobody accepted."""
+    edit(next((folder / "tiny/scenarioB/text").glob("*/B.A.1.txt")))
+    with pytest.raises(ConfigError, match=message):
+        load(folder)
+
+
+def test_a_text_outside_of_the_baseline_is_refused(folder: Path) -> None:
+    """A baseline from elsewhere must not read other files."""
+    path = next((folder / "tiny/scenarioB").glob("text.*.json"))
+    content = path.read_text()
+    start = content.index("text/cpu")
+    end = content.index('"', start)
+    path.write_text(content[:start] + "../../../../etc/passwd" + content[end:])
+    with pytest.raises(ConfigError, match="lies outside"):
+        load(folder)
