@@ -28,24 +28,23 @@ def command(run: str, metrics: tuple[str, ...], reason: str, drop_missing: bool)
     cannot mend.
     """
     import os
-    from pathlib import Path
 
     from benchsuite.errors import UsageError
     from benchsuite.metrics.select import parse_selector
     from benchsuite.report.layout import safe
-    from benchsuite.scenario.workspace import Workspace
+    from benchsuite.scenario.workspace import load_workspace
     from benchsuite.store.accept import accept
     from benchsuite.store.records import find_run, read_record
 
-    workspace = Workspace.find(Path.cwd())
+    workspace = load_workspace()
     try:
         selectors = [parse_selector(text) for text in metrics]
     except ValueError as error:
         raise UsageError(str(error)) from error
-    record = read_record(find_run(run, workspace.runs_folder))
+    record = read_record(find_run(run, workspace.runs))
     done = accept(
         record,
-        workspace.baseline_folders[0],
+        workspace.baselines,
         reason=reason,
         environ=os.environ,
         metrics=selectors or None,

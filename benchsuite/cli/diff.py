@@ -19,22 +19,21 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
     """
     import os
     import sys
-    from pathlib import Path
 
     from benchsuite.errors import ExitCode, UsageError
     from benchsuite.report.diff import diff, render_diff, render_diff_json, render_diff_markdown
     from benchsuite.report.layout import style_for
     from benchsuite.report.sources import read_sides
-    from benchsuite.scenario.workspace import Workspace
+    from benchsuite.scenario.workspace import load_workspace
 
     if as_json and as_markdown:
         raise UsageError("--json and --markdown exclude each other")
-    workspace = Workspace.find(Path.cwd())
+    workspace = load_workspace()
     sides = read_sides(
         a,
         b,
-        baselines_folder=workspace.baseline_folders[0],
-        runs_folder=workspace.runs_folder,
+        baselines_folder=workspace.baselines,
+        runs_folder=workspace.runs,
     )
     found = diff(*sides)
     if as_json:

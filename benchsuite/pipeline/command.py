@@ -12,13 +12,13 @@ import msgspec
 
 from benchsuite.errors import BenchsuiteError, ExitCode, FlagError
 from benchsuite.gate.verdict import bisect_code, worst_code
-from benchsuite.model.plan import Limits
 from benchsuite.model.record import Failure
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
 from benchsuite.pipeline.run import Finished, run_scenario
 from benchsuite.report.json import render_json
 from benchsuite.report.layout import style_for
+from benchsuite.report.plan import render_plan
 from benchsuite.report.progress import make_progress
 from benchsuite.report.terminal import render_run
 from benchsuite.scenario.workspace import Workspace, load_workspace
@@ -42,7 +42,7 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
         for name, value in given.items()
         if name in fields
     }
-    return RunOptions(**chosen, limits=Limits(**limits))
+    return msgspec.convert({**chosen, "limits": limits}, RunOptions)
 
 
 def run_command(
@@ -76,6 +76,28 @@ def run_command(
         unknown = isinstance(error, FlagError) and error.unknown_to_build
         return bisect_code(int(error.exit_code), flag_unknown_to_build=unknown)
     return bisect_code(code, _failures(finished)) if bisect else code
+
+
+def show_command(word: str, given: Mapping[str, Any]) -> str:
+    """What `run` would do with one scenario, in words; nothing is started.
+
+    Args:
+        word: A stem or path that means one scenario.
+        given: The command's other options.
+    """
+    options = read_options(given)
+    workspace = load_workspace()
+    scenarios = workspace.find([word])
+    texts = []
+    for scenario in scenarios:
+        prepared = prepare(workspace, scenario, options, os.environ)
+        commands = {
+            variant.name: prepared.target.command(variant)
+            for variant in prepared.plan.variants
+            if prepared.target is not None and variant.not_applicable is None
+        }
+        texts.append(render_plan(prepared.plan, commands))
+    return "\n".join(texts)
 
 
 def _run_all(

@@ -55,6 +55,13 @@ class Target(msgspec.Struct, frozen=True):
         flags.pop("port", None)
         return self.table.argv(flags)
 
+    def command(self, variant: VariantPlan) -> list[str]:
+        """What is typed to start one variant's server; the port is chosen at the launch."""
+        port = self.port(variant)
+        place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
+        model = ["--model", self.model.path]
+        return [*self.binary.argv, *self.arguments(variant), *model, *place]
+
     def port(self, variant: VariantPlan) -> int | None:
         """The port that the variant asks for; None for any free one.
 

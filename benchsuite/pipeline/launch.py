@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
+from functools import partial
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.log_follower import LogFollower
@@ -119,9 +120,9 @@ class LaunchDrive:
             try:
                 await wait_until_healthy(
                     server,
-                    lambda c=client: _is_healthy(c),
+                    partial(_is_healthy, client),
                     limits.start,
-                    lambda f=log: _evidence(f),
+                    partial(_evidence, log),
                 )
             except PortTakenError:
                 if not remaining:

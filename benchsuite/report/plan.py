@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
@@ -28,12 +28,12 @@ _WIDTH = 96
 _TEXT_SHOWN = 40
 
 
-def render_plan(plan: Plan, command: Sequence[str] | None = None) -> str:
+def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
     """The plan in words, with a newline at its end.
 
     Args:
         plan: What would be done.
-        command: The exact server command of the first variant that runs; None leaves it out.
+        commands: The exact server command of each variant; None leaves them out.
     """
     scenario = plan.scenario
     lines = [f"{scenario.name}: {scenario.title}", f"  {scenario.path}"]
@@ -55,9 +55,8 @@ def render_plan(plan: Plan, command: Sequence[str] | None = None) -> str:
             lines += _wrap(gate.why, "     ")
     else:
         lines += ["", "Gates: none; such a run is inconclusive"]
-    if command is not None:
-        first = next((v.name for v in plan.variants if v.not_applicable is None), None)
-        lines += ["", f"Command of variant {first}:", f"  {shlex.join(command)}"]
+    for name, command in (commands or {}).items():
+        lines += ["", f"Command of variant {name}:", f"  {shlex.join(command)}"]
     return "\n".join(lines) + "\n"
 
 

@@ -23,7 +23,6 @@ server always gets one, since llama-server may otherwise choose it by free memor
 
 _OURS = {
     "host": "a launched server listens on 127.0.0.1",
-    "port": "a free port is chosen",
     "reuse-port": "a free port is chosen",
     "model": "name the model with 'model' of the deployment, or --model",
     "api-key": "a launched server gets a random key",

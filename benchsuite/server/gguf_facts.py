@@ -27,6 +27,7 @@ from pathlib import Path
 from benchsuite.errors import ConfigError
 from benchsuite.model.record import ModelFacts
 
+
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
