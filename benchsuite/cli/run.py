@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from benchsuite.cli.options import run_options
-
-if TYPE_CHECKING:
-    from benchsuite.pipeline.run import Finished
 
 
 @click.command(

@@ -7,7 +7,7 @@ cannot be read is inconclusive. Nothing is started, stopped or erased.
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -65,7 +65,7 @@ class AttachDrive:
 
     async def run(self) -> Outcome:
         """Drive the variant's steps; a fault of the server is in the outcome, not raised."""
-        started_at = datetime.datetime.now(datetime.UTC).isoformat()
+        started_at = dt.datetime.now(dt.UTC).isoformat()
         failure: Failure | None = None
         try:
             failure = await self._drive()
@@ -136,7 +136,7 @@ class AttachDrive:
         limit = self._context.plan.limits.start
         try:
             async with asyncio.timeout(limit):
-                while not await client.healthy():
+                while not await client.healthy():  # noqa: ASYNC110  # nobody tells when it is
                     await asyncio.sleep(0.25)
         except TimeoutError as error:
             raise ServerHangError(

@@ -116,16 +116,14 @@ def _run_all(
         done = run_scenario(one, os.environ, progress)
         finished.append(done)
         if json_to != "-":
-            print(
-                render_run(
-                    done.record,
-                    done.baselines,
-                    stored=workspace.display(done.folder),
-                    style=style_for(sys.stdout, os.environ),
-                ),
-                end="",
-                flush=True,
+            text = render_run(
+                done.record,
+                done.baselines,
+                stored=workspace.display(done.folder),
+                style=style_for(sys.stdout, os.environ),
             )
+            sys.stdout.write(text)
+            sys.stdout.flush()
         if done.record.interrupted:
             break
     _write_json(finished, json_to)

@@ -12,7 +12,6 @@ from benchsuite.model.record import Launch, Measurement, ModelFacts, Unmeasured
 from benchsuite.model.scenario import FlagValue
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
-from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
 from benchsuite.store.records import RunFolder
 

@@ -7,7 +7,7 @@ kept beside the fault.
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 import time
 from functools import partial
 
@@ -83,7 +83,7 @@ class LaunchDrive:
         Raises:
             UsageError: The variant cannot be run as written.
         """
-        started_at = datetime.datetime.now(datetime.UTC).isoformat()
+        started_at = dt.datetime.now(dt.UTC).isoformat()
         failure: Failure | None = None
         try:
             await self._start()

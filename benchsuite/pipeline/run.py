@@ -6,7 +6,7 @@ The record is written whatever happens after the first launch, so that nothing m
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 import secrets
 import signal
 import threading
@@ -54,7 +54,7 @@ class _Run:
         self.progress = progress
         self.outcomes: list[Outcome] = []
         self.interrupted = False
-        self.started_at = datetime.datetime.now(datetime.UTC)
+        self.started_at = dt.datetime.now(dt.UTC)
         self.started_s = time.monotonic()
 
     def record(self, run_id: str) -> RunRecord:
@@ -135,6 +135,7 @@ async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
             outcome = await _drive_one(run, context, guard, variant, trial)
             run.outcomes.append(outcome)
             _keep(journal, outcome)
+            journal.write("begin", record=_without_measurements(run.record(folder.id)))
             if stopped():
                 run.interrupted = True
             if run.interrupted or _pointless(outcome):
@@ -174,6 +175,11 @@ def _pointless(outcome: Outcome) -> bool:
         return False
     slow_start = failure.kind == "hang" and not failure.healthy_before
     return failure.kind in ("machine", "interrupted") or slow_start
+
+
+def _without_measurements(record: RunRecord) -> RunRecord:
+    """The head of a record; what was measured stands in the journal by itself."""
+    return msgspec.structs.replace(record, launches=(), measurements=(), unmeasured=())
 
 
 def _keep(journal: Journal, outcome: Outcome) -> None:
