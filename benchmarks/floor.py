@@ -51,7 +51,10 @@ def _replay(launch: dict[str, object], log: Path) -> None:
         for method, path, body in launch["requests"]:  # type: ignore[attr-defined]  # JSON
             headers = {"Content-Type": "application/json"} if body is not None else {}
             connection.request(method, path, body, headers)
-            connection.getresponse().read()
+            response = connection.getresponse()
+            response.read()
+            if response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                connection.close()  # the server drops it after a stream
         connection.close()
     finally:
         server.send_signal(signal.SIGTERM)

@@ -2,8 +2,11 @@
 
 llama-server's HTTP library (cpp-httplib) closes a kept-alive connection after 100 requests, and
 after 5 s without one, without warning: a request sent at that moment ends in "Server disconnected
-without sending a response" and may not be repeated safely. So every connection carries a counted
-number of requests, is dropped well before both limits, and a busy one is never shared.
+without sending a response" and may not be repeated safely. The same happens after a streamed reply:
+build 11549 closes a few milliseconds after its last chunk, also without a word (seen with
+`Keep-Alive: timeout=5, max=100` in the head of that very reply). So every connection carries a
+counted number of requests, is dropped well before both limits and after a stream, and a busy one
+is never shared.
 """
 
 from __future__ import annotations
@@ -34,10 +37,13 @@ class _Lane:
 class _LaneStream(httpx.AsyncByteStream):
     """A response body that gives its connection back when it is closed."""
 
-    def __init__(self, inner: httpx.AsyncByteStream, owner: RetiringTransport, lane: _Lane) -> None:
+    def __init__(
+        self, inner: httpx.AsyncByteStream, owner: RetiringTransport, lane: _Lane, *, events: bool
+    ) -> None:
         self._inner = inner
         self._owner = owner
         self._lane: _Lane | None = lane
+        self._events = events
         self._finished = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -49,7 +55,7 @@ class _LaneStream(httpx.AsyncByteStream):
         await self._inner.aclose()
         lane, self._lane = self._lane, None
         if lane is not None:
-            await self._owner.give_back(lane, reusable=self._finished)
+            await self._owner.give_back(lane, reusable=self._finished and not self._events)
 
 
 class RetiringTransport(httpx.AsyncBaseTransport):
@@ -76,7 +82,8 @@ class RetiringTransport(httpx.AsyncBaseTransport):
         stream = response.stream
         if not isinstance(stream, httpx.AsyncByteStream):  # cannot happen with an async transport
             raise TypeError(f"expected an asynchronous stream, got {type(stream).__name__}")
-        response.stream = _LaneStream(stream, self, lane)
+        events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _LaneStream(stream, self, lane, events=events)
         return response
 
     async def _take(self) -> _Lane:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from asyncio_throttle import Throttler
+from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
 from benchsuite.collect.log_follower import LogFollower

@@ -213,7 +213,7 @@ def parse_help(text: str, build: str = "this llama-server") -> FlagTable:
 
 def _split(line: str) -> tuple[str, str, str]:
     # names are padded after their commas (`-c,    --ctx-size N   size of ...`)
-    return re.sub(r",\s+-", ", -", line).rstrip().partition("  ")
+    return re.sub(r",\s*-", ", -", line).rstrip().partition("  ")
 
 
 def _flag(spec: str, description: str) -> Flag | None:

@@ -168,6 +168,33 @@ def test_a_server_that_closes_after_100_requests_is_never_surprising() -> None:
     assert max(served.values()) < 100
 
 
+def test_no_request_follows_a_stream_on_its_connection() -> None:
+    """Build 11549 closes a connection shortly after a streamed reply, without a word."""
+    body = b'data: {"content":"a","stop":true}\n\n'
+    after: list[int] = []
+    streamed: set[int] = set()
+
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        if id(writer) in streamed:
+            after.append(id(writer))
+        if head.startswith(b"POST /completion"):
+            streamed.add(id(writer))
+            await _fixed("200 OK", body, STREAM)(head, writer)
+        else:
+            await _fixed("200 OK", b"{}")(head, writer)
+
+    async def both() -> None:
+        async with _server(answer) as url:
+            client = LlamaClient(url)
+            await client.complete("x", {})
+            await client.props()
+            await client.aclose()
+
+    asyncio.run(both())
+    assert streamed
+    assert after == []
+
+
 @pytest.mark.parametrize("url", ["not a url", "ftp://127.0.0.1/", "http://[::1"])
 def test_what_is_no_address_is_a_usage_error(url: str) -> None:
     """A malformed URL is the user's to mend."""
