@@ -133,7 +133,10 @@ def make_model(path: Path) -> Path:
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
     writer.add_chat_template(
-        "{% for m in messages %} {{ m['role'] }} {{ m['content'] }}{% endfor %} assistant"
+        "{% for m in messages %}"
+        "<|im_start|> {{ m['role'] }} {{ m['content'] }}<|im_end|>"
+        "{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|> assistant{% endif %}"
     )
     random = np.random.default_rng(1)
 
