@@ -17,7 +17,8 @@ from benchsuite.server.launch import LaunchedServer
 from benchsuite.server.locate import EMBEDDED, ServerBinary, locate
 
 STAND_INS = Path(__file__).parents[1] / "servers"
-FLAGS = ("--ctx-size", "1024", "--parallel", "2", "--fit", "off", "--verbosity", "4")
+# one thread: where other programs compute too, llama.cpp's threads wait for each other for long
+FLAGS = ("-c", "1024", "-np", "2", "--fit", "off", "-lv", "4", "--threads", "1")
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 needs_embedded = pytest.mark.skipif(

@@ -21,7 +21,7 @@ from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
 
 pytestmark = [pytest.mark.server, needs_embedded]
 
-BARE = ("--ctx-size", "2048", "-lv", "5")
+BARE = ("--ctx-size", "512", "-lv", "5", "-t", "1")  # two threads on a busy machine crawl
 
 
 class Seen(NamedTuple):
@@ -85,8 +85,8 @@ TOGETHER: dict[tuple[str, ...], Callable[[Seen], object]] = {
     ("-tb", "4"): lambda s: "n_threads_batch = 4" in s.log,
     ("-c", "3072"): lambda s: "n_ctx                 = 3072" in s.log,
     ("-n", "5"): lambda s: s.answers["first"]["tokens_predicted"] == 5,
-    ("-b", "256"): lambda s: "n_batch               = 256" in s.log,
-    ("-ub", "128"): lambda s: "n_ubatch              = 128" in s.log,
+    ("-b", "128"): lambda s: "n_batch               = 128" in s.log,
+    ("-ub", "64"): lambda s: "n_ubatch              = 64" in s.log,
     ("--keep", "7"): lambda s: s.answers["first"]["generation_settings"]["n_keep"] == 7,
     ("-fa", "on"): lambda s: "flash_attn            = enabled" in s.log,
     ("--rope-scaling", "yarn"): lambda s: "custom YaRN scaling" in s.log,
@@ -174,7 +174,7 @@ def test_context_shift_slot_similarity_and_sleep(model: Path, tmp_path: Path) ->
             time.sleep(0.05)
         return {"long": long, "asleep": ask(server, "/props")[1]["is_sleeping"]}
 
-    flags = ("-c", "512", "-np", "2", "-lv", "5", "--context-shift", "-sps", "0.7")
+    flags = (*BARE, "-np", "2", "--context-shift", "-sps", "0.7")
     seen = look(model, tmp_path, (*flags, "--sleep-idle-seconds", "1"), questions)
     assert seen.answers["long"]["tokens_predicted"] == 300
     assert "(> 0.700 thold)" in seen.log

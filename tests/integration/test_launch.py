@@ -121,7 +121,7 @@ def test_a_server_with_a_request_in_flight_is_stopped_within_the_limit(
     start: Starter, find: Callable[[], ServerBinary]
 ) -> None:
     """A client that keeps reading cannot keep the server alive beyond the limit."""
-    server = start(find(), "--ctx-size", "8192", "--parallel", "1")
+    server = start(find(), "-c", "8192", "-np", "1")
     connection = http.client.HTTPConnection(server.host, server.port, timeout=10)
     body = {"prompt": "ba be", "n_predict": 8000, "ignore_eos": True, "stream": True}
     headers = {"Authorization": f"Bearer {server.api_key}"}
