@@ -110,10 +110,6 @@ def _serve(module: Any, params: Any) -> int:
         server = module.Server(params)
     except RuntimeError:  # the log has said why
         return 1
-    # The handler must run although other threads may get the signal: Python's own C handler
-    # writes to this pipe from whichever thread it is in, and that wakes the read below.
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
     received: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda which, _: received.append(which))
@@ -124,6 +120,10 @@ def _serve(module: Any, params: Any) -> int:
         while not received:
             time.sleep(0.05)
     else:
+        # The handler must run although other threads may get the signal: Python's own C handler
+        # writes to this pipe from whichever thread it is in, and that wakes the read below.
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
         signal.set_wakeup_fd(writer)
         while not received:
             os.read(reader, 1)

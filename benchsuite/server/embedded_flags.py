@@ -3,8 +3,9 @@
 A flag stands here only if xllamacpp 2026.10.11549 has an attribute for it, of the very structure
 that llama.cpp's server works with, and if the server was seen to follow it in `/props`, in its log
 or by its answers (`tests/integration/test_embedded.py` repeats that). Those that only a GPU, a full
-memory or a clock would show (`-ngl`, `-sm`, `-ts`, `-mg`, `-kvo`, `--op-offload`, `-fitt`, `-fitc`,
-`--poll`, `--repack`, `-to`) were seen to arrive in that structure.
+memory, another model or a clock would show (`-ngl`, `-sm`, `-ts`, `-mg`, `-kvo`, `--op-offload`,
+`-fitt`, `-fitc`, `--poll`, `--repack`, `--swa-full`, `-to`, `--sse-ping-interval`, `-nocb`,
+`--reasoning-format`, `--skip-chat-parsing`) were seen to arrive in that structure.
 
 Left out, and so refused by name: flags without attribute (`--device`, `--rpc`, `--override-kv`),
 flags that llama-server carries out while it parses (`--log-file`, `--log-colors`, `--log-prefix`,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -104,7 +103,7 @@ def wait_for_exit(process: subprocess.Popen[bytes], limit_s: float) -> bool:
     """Wait until the process has ended, reaping it; whether that came about within the limit."""
     if process.poll() is not None:
         return True
-    if hasattr(os, "pidfd_open"):
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
         try:
             handle = os.pidfd_open(process.pid)
         except OSError:  # kernel before 5.3, or a sandbox that forbids it
@@ -159,5 +158,5 @@ def parent_death_prefix() -> tuple[str, ...]:
     return _death_prefix
 
 
-KILL = signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM
-"""The signal that cannot be refused; on Windows both end the process."""
+KILL = 9
+"""The signal that cannot be refused."""

@@ -17,7 +17,8 @@ from benchsuite.server.launch import LaunchedServer
 from benchsuite.server.locate import EMBEDDED, ServerBinary, locate
 
 STAND_INS = Path(__file__).parents[1] / "servers"
-FLAGS = ("--ctx-size", "1024", "--parallel", "2", "--fit", "off", "--verbosity", "4")
+# one thread: where other programs compute too, llama.cpp's threads wait for each other for long
+FLAGS = ("-c", "1024", "-np", "2", "--fit", "off", "-lv", "4", "--threads", "1")
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 needs_embedded = pytest.mark.skipif(
@@ -133,7 +134,10 @@ def make_model(path: Path) -> Path:
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
     writer.add_chat_template(
-        "{% for m in messages %} {{ m['role'] }} {{ m['content'] }}{% endfor %} assistant"
+        "{% for m in messages %}"
+        "<|im_start|> {{ m['role'] }} {{ m['content'] }}<|im_end|>"
+        "{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|> assistant{% endif %}"
     )
     random = np.random.default_rng(1)
 

@@ -1,0 +1,113 @@
+"""The guard process, with plain programs instead of servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from benchsuite.server.guard import Guard
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no guard on Windows")
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a group of its own that ends by itself only after minutes."""
+    process = subprocess.Popen(["sleep", "300"], process_group=0)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def lose(guard: Guard) -> None:
+    """Close the pipe as our death would."""
+    process = guard._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(5)
+
+
+def test_groups_are_killed_when_the_pipe_closes(sleeper: subprocess.Popen[bytes]) -> None:
+    """That is what our death looks like from the guard."""
+    guard = Guard()
+    guard.expect()
+    guard.register(sleeper.pid)
+    lose(guard)
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+def test_released_groups_are_left_alone(sleeper: subprocess.Popen[bytes]) -> None:
+    """Their numbers may belong to others by then."""
+    guard = Guard()
+    guard.expect()
+    guard.register(sleeper.pid)
+    guard.release(sleeper.pid)
+    lose(guard)
+    assert sleeper.poll() is None
+
+
+def test_closing_in_good_order_kills_nothing_and_leaves_no_process(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """Every launch has ended, so nothing is looked for."""
+    with Guard() as guard:
+        pid = guard.pid
+        assert pid is not None
+    assert guard.pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert sleeper.poll() is None
+
+
+def test_closing_in_the_middle_of_a_launch_kills_what_carries_the_mark() -> None:
+    """After an interrupt between start and announcement."""
+    if sys.platform != "linux":
+        pytest.skip("marks are read from /proc")
+    with Guard() as guard:
+        guard.expect()
+        env = {**os.environ, **guard.environment}
+        marked = subprocess.Popen(["sleep", "300"], env=env, start_new_session=True)
+    assert marked.wait(5) == -signal.SIGKILL
+
+
+def test_a_killed_guard_is_replaced_and_knows_all_groups(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """The next message finds it gone and starts another."""
+    guard = Guard()
+    first = guard._process
+    assert first is not None
+    guard.expect()
+    guard.register(sleeper.pid)
+    first.kill()
+    first.wait()
+    guard.expect()
+    guard.register(2**22 + 1)  # no such group: beyond Linux's highest process id
+    assert guard.pid != first.pid
+    lose(guard)
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+def test_it_ignores_what_ends_other_programs() -> None:
+    """Its only way out is the pipe."""
+    with Guard() as guard:
+        assert guard._process is not None
+        guard.register(2**22 + 1)
+        time.sleep(0.1)  # until it has set its handlers
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(guard._process.pid, number)
+        time.sleep(0.02)
+        assert guard._process.poll() is None
+
+
+def test_two_guards_have_different_marks() -> None:
+    """One run must not kill another's servers."""
+    with Guard() as one, Guard() as other:
+        assert one.environment != other.environment
