@@ -29,6 +29,17 @@ def command(scenarios: tuple[str, ...], json_to: str | None, bisect: bool, **giv
     codes: 0 pass, 1 a gate failed, 2 usage, 3 inconclusive, 4 the server failed, 5 the machine
     failed, 130 interrupted.
     """
+    from benchsuite.cli.main import report_error
+    from benchsuite.errors import BenchsuiteError, FlagError
+    from benchsuite.gate.verdict import bisect_code
     from benchsuite.pipeline.command import run_command
 
-    return run_command(scenarios, given, json_to=json_to, bisect=bisect)
+    try:
+        code, failures = run_command(scenarios, given, json_to=json_to)
+    except BenchsuiteError as error:
+        if not bisect:
+            raise
+        report_error(error)
+        unknown = isinstance(error, FlagError) and error.unknown_to_build
+        return bisect_code(int(error.exit_code), flag_unknown_to_build=unknown)
+    return bisect_code(code, failures) if bisect else code

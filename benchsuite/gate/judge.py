@@ -163,7 +163,7 @@ def _bar(subject: Subject, seen: Seen, platform: str) -> Finding | None:
 
 
 def _error(subject: Subject, launch: Launch, failure: Failure) -> Finding:
-    at = f" in {failure.step}" if failure.step else ""
+    at = f" in {failure.step}" if failure.step and failure.kind != "start" else ""
     trial = f" (trial {launch.trial})" if launch.trial > 1 else ""
     what = _FAILED.get(failure.kind, failure.kind)
     return Finding("error", f"{subject.spec.metric} is unknown: {what}{at}{trial}")

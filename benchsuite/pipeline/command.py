@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from benchsuite.errors import BenchsuiteError, ExitCode, FlagError
-from benchsuite.gate.verdict import bisect_code, worst_code
+from benchsuite.errors import ExitCode
+from benchsuite.gate.verdict import worst_code
 from benchsuite.model.record import Failure
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
@@ -46,36 +46,25 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
 
 
 def run_command(
-    words: Sequence[str], given: Mapping[str, Any], *, json_to: str | None, bisect: bool
-) -> int:
+    words: Sequence[str], given: Mapping[str, Any], *, json_to: str | None
+) -> tuple[int, list[Failure]]:
     """Run every scenario meant by `words` and print what came of it.
 
     Args:
         words: Stems, paths, `tag:NAME`.
         given: The command's other options.
         json_to: Where the records go as JSON: a file, `-` for standard output alone, or None.
-        bisect: Translate the exit code for `git bisect run`.
 
     Returns:
-        The exit code; of several runs the worst.
+        The exit code, of several runs the worst, and how launches failed.
     """
     options = read_options(given)
-    finished: list[Finished] = []
-    try:
-        workspace = load_workspace()
-        prepared = [
-            prepare(workspace, scenario, options, os.environ) for scenario in workspace.find(words)
-        ]
-        code = _run_all(prepared, workspace, finished, quiet=given["quiet"], json_to=json_to)
-    except BenchsuiteError as error:
-        if not bisect:
-            raise
-        from benchsuite.cli.main import report_error
-
-        report_error(error)
-        unknown = isinstance(error, FlagError) and error.unknown_to_build
-        return bisect_code(int(error.exit_code), flag_unknown_to_build=unknown)
-    return bisect_code(code, _failures(finished)) if bisect else code
+    workspace = load_workspace()
+    prepared = [
+        prepare(workspace, scenario, options, os.environ) for scenario in workspace.find(words)
+    ]
+    finished = _run_all(prepared, workspace, quiet=given["quiet"], json_to=json_to)
+    return worst_code([_code(done) for done in finished]), _failures(finished)
 
 
 def show_command(word: str, given: Mapping[str, Any]) -> str:
@@ -101,13 +90,9 @@ def show_command(word: str, given: Mapping[str, Any]) -> str:
 
 
 def _run_all(
-    prepared: Sequence[Prepared],
-    workspace: Workspace,
-    finished: list[Finished],
-    *,
-    quiet: bool,
-    json_to: str | None,
-) -> int:
+    prepared: Sequence[Prepared], workspace: Workspace, *, quiet: bool, json_to: str | None
+) -> list[Finished]:
+    finished: list[Finished] = []
     for one in prepared:
         progress = make_progress(os.environ, quiet=quiet)
         if not quiet:
@@ -127,7 +112,7 @@ def _run_all(
         if done.record.interrupted:
             break
     _write_json(finished, json_to)
-    return worst_code([_code(done) for done in finished])
+    return finished
 
 
 def _code(done: Finished) -> int:

@@ -36,7 +36,8 @@ class Prepared(msgspec.Struct, frozen=True):
     runs_folder: Path
     baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
     target: Target | None = None  # None for an attached server
-    notes: tuple[str, ...] = ()  # for the reader: what was chosen, what was passed over
+    notes: tuple[str, ...] = ()  # for the reader: which server, what was passed over
+    warnings: tuple[str, ...] = ()  # for the record
 
 
 def prepare(
@@ -52,11 +53,13 @@ def prepare(
     deployment = _deployment(workspace, options)
     target = None
     notes: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     if deployment.attached:
         key_of(deployment, environ)  # missing is said now
     else:
         target = _target(deployment, options, environ)
-        notes = (*target.binary.passed_over, f"server: {target.binary.path}: {target.binary.why}")
+        passed_over = target.binary.passed_over
+        notes = (*passed_over, f"server: {target.binary.path} ({target.binary.why})")
     plan = make_plan(
         scenario,
         deployment,
@@ -75,6 +78,7 @@ def prepare(
         baselines=baselines,
         target=target,
         notes=notes,
+        warnings=passed_over,
     )
 
 

@@ -82,7 +82,7 @@ class _Run:
                 if variant.not_applicable is not None
             ),
             interrupted=self.interrupted,
-            warnings=self.prepared.notes,
+            warnings=self.prepared.warnings,
         )
 
 

@@ -98,7 +98,12 @@ def _head(record: RunRecord, look: Style) -> list[str]:
     trials = "" if record.trials == 1 else f", {record.trials} trials"
     build = record.info.build or "an unknown build"
     line = f"{record.fingerprint.deployment}, {build}, seed {record.fingerprint.seed}{trials}"
-    return [look.paint(cut(safe(title), look.width), "bold"), *wrap(safe(line), look.width)]
+    head = [look.paint(cut(safe(title), look.width), "bold"), *wrap(safe(line), look.width)]
+    if record.launches:
+        server = record.launches[0].server
+        why = f" ({server.why})" if server.why else ""
+        head += wrap(safe(f"server: {server.path}{why}"), look.width)
+    return head
 
 
 class _GateRow(msgspec.Struct):

@@ -164,6 +164,10 @@ class RunFolder:
 
     def log_path(self, variant: str, trial: int) -> Path:
         """Where the server log of one launch goes."""
+        path = self.path / f"server.{safe_name(variant)}.{trial}.log"
+        if not path.exists():
+            return path
+        # variants `b` and `B` where file names know no case
         return self.path / f"server.{safe_name(variant, fold_case=True)}.{trial}.log"
 
     def write_record(self, record: RunRecord) -> Path:

@@ -19,7 +19,7 @@ def test_the_shipped_scenario_passes(desk: Desk) -> None:
     done = desk.run("run", "scenarioB")
     assert done.code == 0, done.text
     assert "PASS" in done.text
-    for word in ("kv_mib", "cached_tokens", "rss_mib"):
+    for word in ("KV MiB", "cached_tokens", "RSS MiB"):
         assert word in done.text
 
 

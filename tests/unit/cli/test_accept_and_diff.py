@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-import types
 from pathlib import Path
 
 import msgspec
@@ -24,17 +22,6 @@ replace = msgspec.structs.replace
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder with two runs and no baselines; not in CI."""
 
-    class Workspace:
-        baseline_folders = (tmp_path / "baselines",)
-        runs_folder = tmp_path / "runs"
-
-        @classmethod
-        def find(cls, cwd: Path) -> type[Workspace]:
-            return cls
-
-    module = types.ModuleType("benchsuite.scenario.workspace")
-    module.Workspace = Workspace  # type: ignore[attr-defined]  # a module made for this test
-    monkeypatch.setitem(sys.modules, "benchsuite.scenario.workspace", module)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.chdir(tmp_path)
     record = replace(
@@ -50,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def save(place: Path, name: str, record: RunRecord) -> None:
     """Put a run where runs live."""
-    write_record(place / "runs" / name / "record.json", record)
+    write_record(place / ".benchsuite" / "runs" / name / "record.json", record)
 
 
 def test_accepting_then_diffing_tells_nothing(
