@@ -34,9 +34,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
         (
             GateSpec("kv_mib", max=1, when=When("sliding_window", False, True, "CUDA", "d")),
             (
-                "kv_mib at most 1 MiB, when attention is sliding window and the model has no sliding "
-                "window and the model has a recurrent state and backend CUDA is used and the "
-                "deployment is d"
+                "kv_mib at most 1 MiB, when attention is sliding window and the model has "
+                "no sliding window and the model has a recurrent state and backend CUDA is used "
+                "and the deployment is d"
             ),
         ),
     ],

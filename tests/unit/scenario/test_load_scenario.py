@@ -131,8 +131,8 @@ def test_every_problem_is_named_in_one_go() -> None:
             "concurrently, idle, snapshot)"
         ),
         (
-            "broken.yaml:11: 'max_tokens' of step 'turn': expected a whole number of at least 1, at "
-            "most 1000000, found 'many'"
+            "broken.yaml:11: 'max_tokens' of step 'turn': expected a whole number of at least 1, "
+            "at most 1000000, found 'many'"
         ),
         "broken.yaml:14: unknown session 'D' in variant 'V'; sessions are: A",
     ]
@@ -149,6 +149,10 @@ def load_problems(name: str) -> list[str]:
     [
         ("- a\n", "s.yaml:1: the scenario: expected a mapping, found a list"),
         ("title: t\n", "s.yaml:1: the scenario: 'steps' is missing"),
+        (
+            "title: t\nsteps: 3\ngates: [{metric: 'text{request=\"x\"}', equals: y}]\n",
+            "s.yaml:2: 'steps' of the scenario: expected a list, found '3'",
+        ),
         ("title: t\nsteps: []\n", "s.yaml:2: 'steps' of the scenario: needs at least 1 step"),
         (
             HEAD + "  - idle: soon\n",
@@ -179,8 +183,8 @@ def load_problems(name: str) -> list[str]:
         (
             HEAD + "  - complete: {id: two, prompt: {text: x, tokens: 3}}\n",
             (
-                f"s.yaml:{HEAD_LINES + 1}: 'prompt' of step 'complete': expected one of 'tokens' or "
-                "'text', found both"
+                f"s.yaml:{HEAD_LINES + 1}: 'prompt' of step 'complete': expected one of 'tokens' "
+                "or 'text', found both"
             ),
         ),
         (
@@ -205,8 +209,8 @@ def load_problems(name: str) -> list[str]:
         (
             HEAD + "server: {parallel: 2}\nvariants: {P: {sessions: {A: {slot: 2}}}}\n",
             (
-                f"s.yaml:{HEAD_LINES + 2}: session 'A' is pinned to slot 2; with parallel 2 slots are "
-                "0 to 1"
+                f"s.yaml:{HEAD_LINES + 2}: session 'A' is pinned to slot 2; with parallel 2 slots "
+                "are 0 to 1"
             ),
         ),
         (
