@@ -16,6 +16,7 @@ from benchsuite.model.scenario import (
     IdleStep,
     PromptSpec,
     RequestSpec,
+    RequestValue,
     SessionSpec,
     SnapshotStep,
     Step,
@@ -43,7 +44,8 @@ def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None)
     if plan.seed or plan.trials > 1:
         lines.append(f"  {_count(plan.trials, 'trial')} of each variant, seed {plan.seed}")
     lines += ["", "Sessions:"] if scenario.sessions else []
-    lines += [f"  {_session(session)}" for session in scenario.sessions.values()]
+    for session in scenario.sessions.values():
+        lines += _wrap(_session(session), "  ", "     ")
     lines += ["", "Steps:", *_steps(plan)]
     lines += ["", "Variants:"]
     for variant in plan.variants:
@@ -170,18 +172,25 @@ def _session(session: SessionSpec) -> str:
 
 
 def _request(request: RequestSpec) -> str:
-    fields = {} if request.cache_prompt is None else {"cache_prompt": request.cache_prompt}
+    fields: dict[str, RequestValue] = {}
+    if request.cache_prompt is not None:
+        fields["cache_prompt"] = request.cache_prompt
     if request.temperature:
-        fields["temperature"] = request.temperature  # type: ignore[assignment]  # shown only
-    shown = [f"{name} {value}" for name, value in {**fields, **request.extra}.items()]
+        fields["temperature"] = request.temperature
+    fields.update(request.extra)
+    shown = [f"{name} {_json_word(value)}" for name, value in fields.items()]
     return f" ({', '.join(shown)})" if shown else ""
+
+
+def _json_word(value: RequestValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _steps(plan: Plan) -> Iterator[str]:
     # seeds are shifted alike in every variant
     steps = plan.variants[0].steps if plan.variants else plan.scenario.steps
     for number, step in enumerate(steps, 1):
-        yield f"  {number}. {step_in_words(step)}"
+        yield from _wrap(f"{number}. {step_in_words(step)}", "  ", "     ")
         if isinstance(step, ConcurrentlyStep):
             for branch in step.branches:
                 for place, member in enumerate(branch):

@@ -106,6 +106,7 @@ class Record:
         if not isinstance(node, nodes.Mapping):
             return wrong(problems, line, what, "a mapping", node)
         found: dict[str, Found] = {}
+        misspelt = False
         for key, value in node.pairs:
             declared = self.keys.get(key.text)
             place = f"'{key.text}' of {what}"
@@ -116,8 +117,16 @@ class Record:
             elif key.text == "<<":
                 problems.say(key.line, f"merge key '<<' in {what} is not supported")
             else:
+                misspelt = True
                 hint = remedy(key.text, self.keys, "valid keys")
                 problems.say(key.line, f"unknown key '{key.text}' in {what}{hint}")
+        if not misspelt:  # an unknown key is most likely the one that would be missing
+            self._check_given(found, what, line, problems)
+        return Found(found, line)
+
+    def _check_given(
+        self, found: Mapping[str, Found], what: str, line: int, problems: Problems
+    ) -> None:
         for name, declared in self.keys.items():
             if declared.required and name not in found:
                 problems.say(line, f"{what}: '{name}' is missing")
@@ -126,7 +135,6 @@ class Record:
             words = " or ".join(f"'{name}'" for name in self.exactly_one)
             count = "both" if len(given) == len(self.exactly_one) == 2 else len(given) or "none"
             problems.say(line, f"{what}: expected one of {words}, found {count}")
-        return Found(found, line)
 
     def schema(self) -> Json:
         schema: Json = {

@@ -68,7 +68,8 @@ def _build(found: Found, name: str, display: str, problems: Problems) -> Scenari
     builder = StepBuilder(sessions, prompts, problems)
     steps = builder.build(found.get("steps"))
     # a step that could not be read may have made what a gate asks for
-    if not problems or all(item.value is not None for item in items(found.get("steps"))):
+    read = items(found.get("steps"))
+    if read and all(item.value is not None for item in read):
         declared = Declared(sessions, variants, builder.produced)
         gates = build_gates(found.get("gates"), declared, problems)
     else:

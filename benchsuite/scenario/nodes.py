@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from benchsuite.errors import ScenarioError
 
@@ -142,7 +142,7 @@ class _Builder:
 
     def __init__(self, display: str) -> None:
         self.display = display
-        self.problems: list[str] = []
+        self.duplicates: list[tuple[int, str]] = []
         self.open: list[_Open] = []
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.root: Node | None = None
@@ -175,8 +175,8 @@ class _Builder:
     def finish(self) -> Node:
         if self.root is None or (isinstance(self.root, Scalar) and self.root.is_null):
             raise ScenarioError([f"{self.display}:1: is empty; a scenario has at least 'steps'"])
-        if self.problems:
-            raise ScenarioError(self.problems)
+        if self.duplicates:
+            raise self.error()
         return self.root
 
     def alias(self, anchor: str, line: int) -> None:
@@ -206,10 +206,8 @@ class _Builder:
             if not isinstance(key, Scalar):
                 self.fail(key.line, "a key must be a word, not a list or mapping")
             elif key.text in first:
-                self.problems.append(
-                    f"{self.display}:{key.line}: duplicate key '{key.text}', "
-                    f"first given on line {first[key.text]}"
-                )
+                sentence = f"duplicate key '{key.text}', first given on line {first[key.text]}"
+                self.duplicates.append((key.line, sentence))
             else:
                 first[key.text] = key.line
                 pairs.append((key, value))
@@ -220,5 +218,9 @@ class _Builder:
         if event.tag is not None and event.tag != "!":
             self.fail(line, f"tag '{event.tag}' is not supported; write the plain value")
 
-    def fail(self, line: int, sentence: str) -> None:
-        raise ScenarioError([*self.problems, f"{self.display}:{line}: {sentence}"])
+    def fail(self, line: int, sentence: str) -> NoReturn:
+        raise self.error((line, sentence))
+
+    def error(self, *last: tuple[int, str]) -> ScenarioError:
+        found = sorted([*self.duplicates, *last])
+        return ScenarioError([f"{self.display}:{line}: {text}" for line, text in found])

@@ -24,6 +24,9 @@ _WORDS = 200
 _BACK_OFF = 3
 """Words given up at the end, one by one, where letters cannot fill what is missing."""
 
+_WORDS_A_TOKEN = 16
+"""More words than this in a token, and what counts is no tokeniser."""
+
 _CALLS = 64
 """Counts that one prompt may cost before it is given up; common models need 1 or 2."""
 
@@ -161,8 +164,10 @@ async def _search(stream: _Stream, tokens: int, count: int, counter: _Counter) -
     if low_count > tokens:
         return await _single(tokens, counter)
     while high_count < tokens:  # several words a token
+        if high > _WORDS_A_TOKEN * tokens:
+            raise counter.failure()
         low, low_count = high, high_count
-        high = max(high + 1, round(high * tokens / max(1, high_count)) + 1)
+        high += max(1, min(3 * high, round(high * (tokens / max(1, high_count) - 1)) + 1))
         high_count = await counter.count(stream.text(high))
     if high_count == tokens:
         return stream.text(high)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LIST_UP_TO = 10
+_LIST_BESIDE_NEAREST = 6
 
 
 def remedy(word: str, valid: Iterable[str], what: str = "valid") -> str:
@@ -24,7 +25,7 @@ def remedy(word: str, valid: Iterable[str], what: str = "valid") -> str:
         parts.append(f"did you mean '{by_case[near[0]]}'?")
     if not known:
         parts.append(f"there are no {what}")
-    elif len(known) <= _LIST_UP_TO:
+    elif len(known) <= (_LIST_BESIDE_NEAREST if near else _LIST_UP_TO):
         parts.append(f"{what}: {', '.join(known)}" if near else f"{what} are: {', '.join(known)}")
     if not parts:
         return ""
