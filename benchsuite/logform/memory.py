@@ -1,0 +1,319 @@
+"""Which memory lines belong to the last load of a server, and what they sum to.
+
+A load prints, in this order: model buffers, then for its context output, KV, recurrent and compute
+buffers; then the same for a draft model or a second context. What is read apart or left out:
+
+- memory fitting's probe (`-lv 5`, seen in builds 10068 to 11549) prints all of it with model and
+  KV buffers of 0.00 MiB beside a full-size `size =` line: left out;
+- a context after `loading draft model` or `MTP draft context`, after the slots were made (early
+  2025: one a slot), or after the compute buffers of the first: the draft's, never the target's;
+- a reload after sleep begins with `loading model '...'` and new model buffers: the last counts.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from benchsuite.logform.facts import (
+    Buffer,
+    Context,
+    KvBuffer,
+    KvSize,
+    Load,
+    RsBuffer,
+    RsSize,
+    TableRow,
+    Total,
+)
+from benchsuite.logform.grammar import Grammar, looks_like_kv, parse_memory, parse_size_rest
+
+_HALF_QUANTUM = 0.005
+_EPSILON = 1e-6
+_LATENT_PADDING_MIB = 0.1
+"""ik_llama: a latent cache's buffer exceeds its self size by hundredths a device (0.03 seen)."""
+
+
+class _Cache:
+    """The lines of one cache: its buffers, then the line that sums them."""
+
+    def __init__(self, label: str = "") -> None:
+        self.label = label
+        self.buffers: list[KvBuffer] | list[RsBuffer] = []
+        self.size: KvSize | RsSize | None = None
+        self.latent = False
+        self.size_line = ""
+
+    @property
+    def printed_mib(self) -> float:
+        return sum(buffer.mib for buffer in self.buffers)
+
+    @property
+    def is_probe(self) -> bool:
+        """All buffers are 0.00 MiB though the cache has a size, or has none yet."""
+        if not self.buffers or self.printed_mib > 0:
+            return False
+        return self.size is None or self.size.mib > _HALF_QUANTUM * (len(self.buffers) + 1)
+
+    @property
+    def is_decoy(self) -> bool:
+        """A `size = 0.00 MiB (..., 0 layers, ...)` line with no buffer (DSV4 models)."""
+        return not self.buffers and self.size is not None and self.size.mib == 0
+
+
+class _Sum(msgspec.Struct):
+    total: Total | None
+    probed: bool
+    unreadable: list[str]
+    notes: list[str]
+
+
+def _sum_caches(caches: list[_Cache]) -> _Sum:
+    """Sum caches by their buffers, checked against their size lines."""
+    unreadable: list[str] = []
+    notes: list[str] = []
+    real = [cache for cache in caches if not (cache.is_probe or cache.is_decoy)]
+    probed = any(cache.is_probe for cache in caches)
+    with_buffers = any(cache.buffers for cache in real)
+    mib, terms = 0.0, 0
+    for cache in real:
+        printed, count = cache.printed_mib, len(cache.buffers)
+        if cache.size is None:
+            mib, terms = mib + printed, terms + count
+            continue
+        size = cache.size.mib
+        excess = printed - size
+        if not cache.buffers:
+            if with_buffers:
+                unreadable.append(f"a size line without a buffer line: {cache.size_line}")
+            mib, terms = mib + size, terms + 1
+        elif abs(excess) <= _HALF_QUANTUM * (count + 1) + _EPSILON:
+            mib, terms = mib + printed, terms + count
+        elif any(buffer.device.startswith("Meta(") for buffer in cache.buffers):
+            # tensor split (#23792): the buffer line is one device's share
+            notes.append(
+                f"buffers of {printed:.2f} MiB are one device's share of {size:.2f} MiB "
+                f"(tensor split), the size line counts: {cache.size_line}"
+            )
+            mib, terms = mib + size, terms + 1
+        elif cache.latent and 0 < excess <= _LATENT_PADDING_MIB * count:
+            notes.append(
+                f"buffers of {printed:.2f} MiB hold padding beyond {size:.2f} MiB (ik_llama), "
+                f"the buffers count: {cache.size_line}"
+            )
+            mib, terms = mib + printed, terms + count
+        else:
+            unreadable.append(
+                f"buffers sum to {printed:.2f} MiB but the size line says {size:.2f} MiB: "
+                f"{cache.size_line}"
+            )
+    total = Total(round(mib, 2), terms) if real and not unreadable else None
+    return _Sum(total, probed, unreadable, notes)
+
+
+class _ContextMemory:
+    """The memory of one context, line by line."""
+
+    def __init__(self, context: Context) -> None:
+        self.context: Context = context
+        self.kv: list[_Cache] = []
+        self.rs: list[_Cache] = []
+        self.buffers: list[Buffer] = []
+        self.label = ""
+        self.computed = False  # its compute buffers were printed: it is complete
+        self.unreadable: list[str] = []
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.kv or self.rs or self.computed or self.unreadable)
+
+    def take(self, found: Grammar, line: str) -> None:
+        value = found.value
+        if found.kind == "cache":
+            self.label = value
+        elif found.kind == "kv_buffer":
+            value = msgspec.structs.replace(
+                value, context=self.context, cache=value.cache or self.label
+            )
+            self._open(self.kv, value.cache).buffers.append(value)
+        elif found.kind == "rs_buffer":
+            self._open(self.rs, "").buffers.append(
+                msgspec.structs.replace(value, context=self.context)
+            )
+        elif found.kind in ("kv_size", "self_size"):
+            self._close(self.kv, found, line)
+        elif found.kind == "rs_size":
+            self._close(self.rs, found, line)
+        else:
+            self.buffers.append(msgspec.structs.replace(value, context=self.context))
+            if value.kind == "compute" and (self.kv or self.rs):
+                self.computed = True
+
+    def _open(self, caches: list[_Cache], label: str) -> _Cache:
+        if not caches or caches[-1].size is not None or caches[-1].label != label:
+            caches.append(_Cache(label))
+        return caches[-1]
+
+    def _close(self, caches: list[_Cache], found: Grammar, line: str) -> None:
+        value = found.value
+        last = caches[-1] if caches else None
+        if last is None or last.size is not None:
+            repeated = last is not None and last.size is not None and last.size.mib == value.mib
+            if found.kind == "self_size" and repeated:
+                return  # ik_llama has printed one self size twice, in two spellings
+            last = _Cache(self.label)
+            caches.append(last)
+        value = msgspec.structs.replace(value, context=self.context)
+        if isinstance(value, KvSize):
+            value = msgspec.structs.replace(value, cache=last.label)
+        last.size = value
+        last.latent = found.latent
+        last.size_line = line
+
+
+class MemoryReader:
+    """Follows one server process through its loads."""
+
+    def __init__(self) -> None:
+        self.probed = False
+        self._restart()
+
+    def _restart(self) -> None:
+        self._target = _ContextMemory("target")
+        self._draft = _ContextMemory("draft")
+        self._in_draft = False
+        self._in_models = False  # within a run of model buffer lines
+        self._in_probe = False
+        self._serving = False
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a context or the slots of the present load were printed."""
+        return self._serving or self._target.begun
+
+    @property
+    def settled(self) -> bool:
+        """Whether the target's KV lines are all there: its compute buffers or slots followed."""
+        return self._serving or self._target.computed
+
+    def begin_load(self) -> None:
+        """`loading model '...'`: what was loaded before is gone."""
+        self._restart()
+
+    def begin_draft(self) -> None:
+        """A draft model or draft context follows."""
+        self._in_draft = True
+        self._in_models = self._in_probe = False
+
+    def begin_serving(self) -> None:
+        """The slots were made."""
+        self._serving = True
+        self._in_models = self._in_probe = False
+
+    def take(self, text: str) -> bool:
+        """Read a line that may be about memory; False if it is not.
+
+        Args:
+            text: The message without its prefix.
+        """
+        found = parse_memory(text)
+        if found is None:
+            if looks_like_kv(text) and not self._in_probe:
+                self._current().unreadable.append(f"no known form: {text.strip()}")
+                return True
+            return False
+        if found.kind == "buffer" and found.value.kind == "model":
+            self._take_model(found, text)
+            return True
+        self._in_models = False
+        if self._in_probe:
+            if found.kind in ("kv_buffer", "kv_size", "self_size"):
+                self.probed = True
+            return True
+        self._current(found).take(found, text)
+        return True
+
+    def take_size_rest(self, text: str) -> None:
+        """A line after a size line that ended at its total: `(4096 cells, ...),` or `K (f16): ...`.
+
+        Seen pasted so in reports (#28296).
+        """
+        caches = (self._draft if self._in_draft or self._serving else self._target).kv
+        if caches and isinstance(caches[-1].size, KvSize):
+            caches[-1].size = parse_size_rest(caches[-1].size, text)
+
+    def _take_model(self, found: Grammar, text: str) -> None:
+        if not self._in_models:
+            self._in_models = True
+            self._in_probe = found.value.mib == 0
+            self._begin_models()
+        elif self._in_probe and found.value.mib > 0:
+            self._in_probe = False
+            self._begin_models()
+        if not self._in_probe:
+            (self._draft if self._in_draft else self._target).take(found, text)
+
+    def _begin_models(self) -> None:
+        """The first model buffer of a load: contexts that were complete before it are gone."""
+        if self._in_probe:
+            return
+        if self._serving or (self._target.begun and not self._in_draft):
+            self._restart()
+            self._in_models = True
+        elif self._in_draft and self._draft.begun:
+            self._draft = _ContextMemory("draft")
+
+    def _current(self, found: Grammar | None = None) -> _ContextMemory:
+        """The context that a line belongs to."""
+        if self._in_draft or self._serving:
+            return self._draft
+        if self._target.computed and (found is None or found.kind != "buffer"):
+            self._in_draft = True
+            return self._draft
+        return self._target
+
+    def load(
+        self,
+        exit_table: tuple[TableRow, ...] = (),
+        fit_table: tuple[TableRow, ...] = (),
+        *,
+        partial: bool = False,
+    ) -> Load:
+        """What the last load's lines say.
+
+        Args:
+            exit_table: The memory table printed at the end.
+            fit_table: The last memory table that fitting printed.
+            partial: More KV lines may be missing; the total is then unknown.
+        """
+        target, draft = self._target, self._draft
+        kv, draft_kv = _sum_caches(target.kv), _sum_caches(draft.kv)
+        rs = _sum_caches(target.rs)
+        caches = [c for c in target.kv + draft.kv if not (c.is_probe or c.is_decoy)]
+        recurrent = [c for c in target.rs + draft.rs if not (c.is_probe or c.is_decoy)]
+        sizes = tuple(c.size for c in caches if isinstance(c.size, KvSize))
+        return Load(
+            kv_buffers=tuple(b for c in caches for b in c.buffers if isinstance(b, KvBuffer)),
+            kv_sizes=sizes,
+            kv=None if target.unreadable or partial else kv.total,
+            kv_unified=_unified([size for size in sizes if size.context == "target"]),
+            draft_kv=None if draft.unreadable else draft_kv.total,
+            rs_buffers=tuple(b for c in recurrent for b in c.buffers if isinstance(b, RsBuffer)),
+            rs_sizes=tuple(c.size for c in recurrent if isinstance(c.size, RsSize)),
+            rs=rs.total,
+            buffers=tuple(target.buffers + draft.buffers),
+            exit_table=exit_table,
+            fit_table=fit_table,
+            probed=self.probed or kv.probed,
+            unreadable=tuple(target.unreadable + kv.unreadable),
+            unreadable_draft=tuple(draft.unreadable + draft_kv.unreadable),
+            unreadable_rs=tuple(rs.unreadable),
+            notes=tuple(kv.notes + draft_kv.notes + rs.notes),
+        )
+
+
+def _unified(sizes: list[KvSize]) -> bool | None:
+    """From `n/m seqs`: one stream for several sequences is unified (`4/1`, against `2/2`)."""
+    for size in sizes:
+        if size.seqs is not None and size.seqs > 1 and size.streams is not None:
+            return size.streams == 1
+    return None
