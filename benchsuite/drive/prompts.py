@@ -15,14 +15,12 @@ class PromptBook:
     """Makes and keeps the texts of prompts.
 
     Args:
-        seed: The run's seed; 0 leaves the scenario's own texts.
         nonce: Makes every prompt of exact length another text of the same length, and begins
             written texts with it; for servers whose caches may hold an earlier run. None leaves
             texts alone.
     """
 
-    def __init__(self, seed: int = 0, nonce: str | None = None) -> None:
-        self._seed = seed
+    def __init__(self, nonce: str | None = None) -> None:
         self._nonce = nonce
         self._texts: dict[tuple[int, int], str] = {}
 
@@ -37,6 +35,6 @@ class PromptBook:
         return self._texts[key]
 
     def _shifted(self, seed: int) -> int:
-        if self._seed == 0 and self._nonce is None:
+        if self._nonce is None:
             return seed
-        return random.Random(f"{seed}/{self._seed}/{self._nonce}").getrandbits(48)
+        return random.Random(f"{seed}/{self._nonce}").getrandbits(48)

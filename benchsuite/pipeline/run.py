@@ -129,7 +129,7 @@ async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
         prompts = None
         for variant, trial in _launches(run.prepared.plan):
             if prompts is None or run.prepared.plan.deployment.attached:
-                prompts = PromptBook(run.prepared.plan.seed, _nonce(run.prepared.plan))
+                prompts = PromptBook(_nonce(run.prepared.plan))
             context = RunContext(run.prepared.plan, folder, journal.write, run.progress, prompts)
             run.progress.launch(_words(run.prepared.plan, variant, trial))
             outcome = await _drive_one(run, context, guard, variant, trial)

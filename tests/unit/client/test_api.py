@@ -147,12 +147,12 @@ def test_a_refused_connection_says_where() -> None:
 
 def test_a_server_that_closes_after_100_requests_is_never_surprising() -> None:
     """llama-server's HTTP library drops a connection after 100 requests without a word."""
-    served: dict[int, int] = {}
+    served: dict[asyncio.StreamWriter, int] = {}  # keeps writers, so that none is taken twice
 
     async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        served[id(writer)] = served.get(id(writer), 0) + 1
+        served[writer] = served.get(writer, 0) + 1
         await _fixed("200 OK", b"{}")(head, writer)
-        if served[id(writer)] == 100:
+        if served[writer] == 100:
             writer.close()
 
     async def many() -> None:
@@ -171,14 +171,14 @@ def test_a_server_that_closes_after_100_requests_is_never_surprising() -> None:
 def test_no_request_follows_a_stream_on_its_connection() -> None:
     """Build 11549 closes a connection shortly after a streamed reply, without a word."""
     body = b'data: {"content":"a","stop":true}\n\n'
-    after: list[int] = []
-    streamed: set[int] = set()
+    after: list[bytes] = []
+    streamed: set[asyncio.StreamWriter] = set()
 
     async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
-        if id(writer) in streamed:
-            after.append(id(writer))
+        if writer in streamed:
+            after.append(head)
         if head.startswith(b"POST /completion"):
-            streamed.add(id(writer))
+            streamed.add(writer)
             await _fixed("200 OK", body, STREAM)(head, writer)
         else:
             await _fixed("200 OK", b"{}")(head, writer)

@@ -51,7 +51,7 @@ def test_a_whole_plan_in_words() -> None:
     table = parse_help((FIXTURES / "help" / "b10434.txt").read_text(), "llama-server b10434")
     scenario = load_scenario(FIXTURES / "scenarios" / "everything.yaml", "everything.yaml")
     plan = make_plan(scenario, tiny_deployment(), table, seed=1, trials=2)
-    text = render_plan(plan, ["llama-server", "--alias", "a b"])
+    text = render_plan(plan, {"B": ["llama-server", "--alias", "a b"]})
     for words in (
         "everything: every key of the language",
         "2 trials of each variant, seed 1",

@@ -131,7 +131,7 @@ def test_a_server_always_gets_a_context() -> None:
             "--set gives ctx-size 512, but scenario 'scenario' needs at",
         ),
         (deployment(), [("kvu", "false")], "--set kv-unified: variant 'U' sets this flag itself"),
-        (deployment(), [("port", "1")], "flag 'port' is set by benchsuite"),
+        (deployment(), [("host", "0.0.0.0")], "flag 'host' is set by benchsuite"),
         (deployment(flags={"model": "x"}), [], "flag 'model' is set by benchsuite: name the model"),
         (
             deployment(flags={"np": "2", "parallel": "2"}),
