@@ -25,6 +25,9 @@ _KINDS: tuple[tuple[type[BenchsuiteError], _Kind], ...] = (
     (ServerLiedError, "lied"),
 )
 
+_TOLD_BY_LOG = frozenset({"start", "crash", "hang"})
+"""Kinds of failure for which the log's last lines are evidence."""
+
 
 def failure_of(
     error: BenchsuiteError, *, step: str, healthy_before: bool, last_lines: Sequence[str]
@@ -41,5 +44,5 @@ def failure_of(
         hint=error.hint,
         step=step,
         healthy_before=healthy_before,
-        last_lines=tuple(last_lines),
+        last_lines=tuple(last_lines) if kind in _TOLD_BY_LOG else (),
     )

@@ -48,8 +48,8 @@ class Done(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Everything that it printed."""
-        return f"{self.out}\n{self.err}"
+        """Everything that it printed, as one line, since long sentences are wrapped."""
+        return " ".join(f"{self.out}\n{self.err}".split())
 
 
 class Desk:

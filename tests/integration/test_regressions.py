@@ -96,6 +96,7 @@ def test_a_renamed_metric_is_a_usage_error(desk: Desk) -> None:
 def test_a_slot_that_the_server_lacks_is_an_error(desk: Desk) -> None:
     """llama-server serves an out-of-range slot by another one and says nothing; the log tells."""
     text = desk.scenario_text("scenarioB").replace("B: {slot: 1}", "B: {slot: 9}")
+    text = text.replace("parallel: 2", "parallel: {default: 2}")
     path = desk.folder / "pinned.yaml"
     path.write_text(text)
     done = desk.run("run", str(path), "--variant", "P")
