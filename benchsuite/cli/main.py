@@ -5,6 +5,7 @@ Commands are imported only when they are called, so that `benchsuite --help` sta
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -86,7 +87,10 @@ def report_error(error: BenchsuiteError) -> None:
 
 def main(argv: list[str] | None = None) -> Any:
     """Run the command line and leave with the exit code that DESIGN gives the outcome."""
-    sys.exit(run_command_line(argv))
+    code = run_command_line(argv)
+    # what is left is the system's to take back; walking every object first costs 50 ms
+    gc.freeze()
+    sys.exit(code)
 
 
 def run_command_line(argv: list[str] | None = None) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.log_follower import LogFollower
@@ -17,6 +16,7 @@ from benchsuite.drive.driver import Served
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
+from benchsuite.store.records import Keep
 from benchsuite.units import MIB
 
 _LOG_WAIT_SECONDS = 1.0
@@ -25,12 +25,6 @@ _MEMORY = (
     ("rss_peak_mib", "peak_bytes"),
     ("anon_mib", "anon_bytes"),
 )
-
-
-class Keep(Protocol):
-    """Takes one event of the journal."""
-
-    def __call__(self, kind: str, **fields: Any) -> None: ...
 
 
 class Watch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,6 @@ from benchsuite.client.api import LlamaClient, Pace
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.collect.watch import Watch
-from benchsuite.drive.driver import Driver, Hooks
 from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
 from benchsuite.metrics.memory import memory_measurements
 from benchsuite.model.deployment import Deployment
@@ -33,6 +32,7 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.driving import drive
 from benchsuite.pipeline.facts import attached_facts
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.processes import tree_ids
@@ -122,15 +122,14 @@ class AttachDrive:
             keep=self._context.keep,
             owned=False,
         )
-        hooks = Hooks(self._tell, watch.served, watch.quiet, watch.snapshot)
-        driver = Driver(client, self._context.prompts, hooks, chat_by_template=self._log is None)
-        try:
-            self._doing = "preparing prompts"
-            await driver.prepare(self._variant.sessions, self._variant.steps)
-            await watch.start()
-            await driver.run(self._variant.steps)
-        finally:
-            await watch.stop()
+        await drive(
+            self._variant,
+            self._context.prompts,
+            client,
+            watch,
+            self._tell,
+            chat_by_template=self._log is None,
+        )
 
     async def _wait_until_ready(self, client: LlamaClient) -> None:
         limit = self._context.plan.limits.start
@@ -199,24 +198,6 @@ def pace_of(deployment: Deployment) -> Pace | None:
     period = 1.0 if rate >= 1 else 1.0 / rate
     pace: Pace = Throttler(rate_limit=max(int(rate * period), 1), period=period)
     return pace
-
-
-def key_of(deployment: Deployment, environ: Mapping[str, str]) -> str | None:
-    """The API key of an attached server, from the variable that the deployment names.
-
-    Raises:
-        ConfigError: The variable is not set.
-    """
-    name = deployment.api_key_env
-    if name is None:
-        return None
-    key = environ.get(name, "")
-    if not key:
-        raise ConfigError(
-            f"the variable '{name}' that should hold the server's API key is not set",
-            hint=f"export {name}=... first, or name another variable with --api-key-env",
-        )
-    return key
 
 
 def _declared_log(deployment: Deployment) -> LogFollower | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from benchsuite.collect.watch import Keep
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import FlagError
 from benchsuite.model.plan import Plan, VariantPlan
@@ -13,7 +12,7 @@ from benchsuite.model.scenario import FlagValue
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
 from benchsuite.server.locate import ServerBinary
-from benchsuite.store.records import RunFolder
+from benchsuite.store.records import Keep, RunFolder
 
 _OURS = (("verbosity", "4"), ("metrics", "true"), ("slots", "true"), ("fit", "off"))
 """Flags that a launched server gets where its build has them and nobody else set them: KV lines

@@ -42,13 +42,13 @@ def fingerprint_of(
     )
 
 
-def info_of(plan: Plan, launches: Sequence[Launch], folder: Path) -> Info:
+def info_of(plan: Plan, launches: Sequence[Launch], commit: str | None) -> Info:
     """What people change on purpose, as it was in this run.
 
     Args:
         plan: What was run.
         launches: What answered.
-        folder: Whose git commit is recorded, if it is a repository.
+        commit: Of the user's repository; None where there is none.
     """
     first = launches[0].server if launches else None
     flags = {
@@ -65,7 +65,7 @@ def info_of(plan: Plan, launches: Sequence[Launch], folder: Path) -> Info:
         model="" if first is None else model_words(first.model),
         flags=flags,
         env=dict(plan.deployment.env),
-        commit=_commit(folder),
+        commit=commit,
         kernel=f"{platform.system()} {platform.release()}",
         benchsuite=__version__,
     )
@@ -81,7 +81,7 @@ def model_words(model: ModelFacts) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _commit(folder: Path) -> str | None:
+def commit_of(folder: Path) -> str | None:
     """The commit of the git repository that holds `folder`; None where there is none."""
     if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return None

@@ -9,16 +9,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from functools import partial
+from typing import TYPE_CHECKING
 
-from benchsuite.client.api import LlamaClient
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.requirements import unmet_requirements
-from benchsuite.collect.watch import Watch
-from benchsuite.drive.driver import Driver, Hooks
 from benchsuite.errors import (
     BenchsuiteError,
-    ConnectionLostError,
     MachineError,
     ServerCrashError,
     ServerError,
@@ -32,9 +28,12 @@ from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, Ser
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import launched_facts
 from benchsuite.pipeline.failures import failure_of
-from benchsuite.server.ending import Evidence, describe_end
+from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
-from benchsuite.server.launch import LaunchedServer, PortTakenError, launch, wait_until_healthy
+from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
+
+if TYPE_CHECKING:
+    from benchsuite.collect.watch import Watch
 
 _PORT_TRIES = 5
 _DEATH_SECONDS = 0.5
@@ -116,14 +115,12 @@ class LaunchDrive:
                 guard=self._guard,
             )
             self._log = log = LogFollower(path)
+            from benchsuite.client.api import LlamaClient
+            from benchsuite.pipeline.driving import wait_for
+
             client = LlamaClient(server.url, api_key=server.api_key, idle_seconds=limits.idle)
             try:
-                await wait_until_healthy(
-                    server,
-                    partial(_is_healthy, client),
-                    limits.start,
-                    partial(_evidence, log),
-                )
+                await wait_for(server, client, log, limits.start)
             except PortTakenError:
                 if not remaining:
                     raise
@@ -136,6 +133,10 @@ class LaunchDrive:
                 await client.aclose()
 
     async def _drive(self) -> None:
+        from benchsuite.client.api import LlamaClient
+        from benchsuite.collect.watch import Watch
+        from benchsuite.pipeline.driving import drive
+
         server, log, target = self._server, self._log, self._target
         if server is None or log is None:
             raise AssertionError("drive before start")
@@ -165,15 +166,8 @@ class LaunchDrive:
                 keep=self._context.keep,
                 owned=True,
             )
-            hooks = Hooks(self._tell, watch.served, watch.quiet, watch.snapshot)
-            driver = Driver(client, self._context.prompts, hooks, chat_by_template=False)
-            try:
-                self._doing = "preparing prompts"
-                await driver.prepare(self._variant.sessions, self._variant.steps)
-                await watch.start()
-                await driver.run(self._variant.steps)
-            finally:
-                await watch.stop()
+            prompts = self._context.prompts
+            await drive(self._variant, prompts, client, watch, self._tell, chat_by_template=False)
         finally:
             await client.aclose()
         if (end := server.poll()) is not None:
@@ -204,7 +198,7 @@ class LaunchDrive:
                     f"the server died during {self._doing}: {_how(end, log)}",
                     hint=f"log: {server.log_path}",
                 )
-        lines = () if log is None else _evidence(log).last_lines
+        lines = () if log is None else log.facts().last_lines
         return failure_of(error, step=self._doing, healthy_before=healthy, last_lines=lines)
 
     def _stop(self) -> ServerEnd | None:
@@ -265,13 +259,6 @@ def _of_server(facts: ServerFacts, start_ms: float, variant: str, trial: int) ->
     return found
 
 
-async def _is_healthy(client: LlamaClient) -> bool:
-    try:
-        return await client.healthy()
-    except ConnectionLostError:  # not listening yet; the process itself is watched meanwhile
-        return False
-
-
 async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | None:
     deadline = time.monotonic() + seconds
     while (end := server.poll()) is None:
@@ -281,18 +268,13 @@ async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | N
     return end
 
 
-def _evidence(log: LogFollower) -> Evidence:
+def _how(end: ServerEnd, log: LogFollower | None) -> str:
+    if log is None:
+        return describe_end(end.exit_code, end.signal)
     log.poll()
     facts = log.facts()
     crash = None if facts.crash is None else facts.crash.sentence
-    return Evidence(crash, facts.last_lines)
-
-
-def _how(end: ServerEnd, log: LogFollower | None) -> str:
-    evidence = Evidence() if log is None else _evidence(log)
-    return describe_end(
-        end.exit_code, end.signal, crash_text=evidence.crash_text, last_lines=evidence.last_lines
-    )
+    return describe_end(end.exit_code, end.signal, crash_text=crash, last_lines=facts.last_lines)
 
 
 def _crashed(end: ServerEnd, log: LogFacts) -> bool:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchsuite.errors import UsageError
+from benchsuite.errors import ConfigError, UsageError
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Plan
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import Scenario
-from benchsuite.pipeline.attach import key_of
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.scenario.flags import parse_help
@@ -36,6 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
     runs_folder: Path
     baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
     target: Target | None = None  # None for an attached server
+    api_key: str | None = None  # of an attached server; in no record
     notes: tuple[str, ...] = ()  # for the reader: which server, what was passed over
     warnings: tuple[str, ...] = ()  # for the record
 
@@ -51,11 +51,11 @@ def prepare(
         MachineError: The tiny model cannot be made here.
     """
     deployment = _deployment(workspace, options)
-    target = None
+    target = key = None
     notes: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     if deployment.attached:
-        key_of(deployment, environ)  # missing is said now
+        key = _key(deployment, environ)
     else:
         target = _target(deployment, options, environ)
         passed_over = target.binary.passed_over
@@ -77,6 +77,7 @@ def prepare(
         runs_folder=workspace.runs if options.out is None else Path(options.out).absolute(),
         baselines=baselines,
         target=target,
+        api_key=key,
         notes=notes,
         warnings=passed_over,
     )
@@ -109,6 +110,24 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     table = parse_help(read_help(binary, environ), build)
     path = Path(deployment.model) if deployment.model is not None else tiny_model()
     return Target(binary, table, read_model_facts(path))
+
+
+def _key(deployment: Deployment, environ: Mapping[str, str]) -> str | None:
+    """The API key of an attached server, from the variable that the deployment names.
+
+    Raises:
+        ConfigError: The variable is not set.
+    """
+    name = deployment.api_key_env
+    if name is None:
+        return None
+    key = environ.get(name, "")
+    if not key:
+        raise ConfigError(
+            f"the variable '{name}' that should hold the server's API key is not set",
+            hint=f"export {name}=... first, or name another variable with --api-key-env",
+        )
+    return key
 
 
 def _baselines(

@@ -24,9 +24,8 @@ from benchsuite.gate.judge import judge
 from benchsuite.gate.verdict import verdict
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import RECORD_SCHEMA, NotApplicable, RunRecord
-from benchsuite.pipeline.attach import AttachDrive, key_of
 from benchsuite.pipeline.context import Outcome, RunContext
-from benchsuite.pipeline.identity import fingerprint_of, info_of
+from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.prepare import Prepared
 from benchsuite.report.progress import Progress
@@ -52,6 +51,7 @@ class _Run:
         self.prepared = prepared
         self.environ = environ
         self.progress = progress
+        self.commit = commit_of(Path.cwd())
         self.outcomes: list[Outcome] = []
         self.interrupted = False
         self.started_at = dt.datetime.now(dt.UTC)
@@ -71,7 +71,7 @@ class _Run:
             title=plan.scenario.title,
             digests={variant.name: variant.digest for variant in plan.variants},
             fingerprint=fingerprint_of(plan, launches, self.environ, self.prepared.options.machine),
-            info=info_of(plan, launches, Path.cwd()),
+            info=info_of(plan, launches, self.commit),
             trials=plan.trials,
             launches=launches,
             measurements=tuple(m for one in self.outcomes for m in one.measurements),
@@ -147,8 +147,9 @@ async def _drive_one(
 ) -> Outcome:
     target = run.prepared.target
     if target is None or guard is None:
-        key = key_of(context.plan.deployment, run.environ)
-        return await AttachDrive(context, key, variant, trial).run()
+        from benchsuite.pipeline.attach import AttachDrive
+
+        return await AttachDrive(context, run.prepared.api_key, variant, trial).run()
     return await LaunchDrive(context, target, guard, variant, trial).run()
 
 

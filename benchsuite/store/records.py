@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 import msgspec
 
@@ -39,6 +39,12 @@ KIND_LAUNCH = "launch"
 KIND_MEASUREMENT = "measurement"
 KIND_UNMEASURED = "unmeasured"
 KIND_NOT_APPLICABLE = "not_applicable"
+
+
+class Keep(Protocol):
+    """What takes an event: `Journal.write`, for those who need not know the file."""
+
+    def __call__(self, kind: str, **fields: Any) -> None: ...
 
 
 class Journal:

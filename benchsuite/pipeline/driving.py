@@ -1,0 +1,74 @@
+"""The part of a launch that talks to the server.
+
+Imported only once a server has been started: importing httpx takes about as long as a small
+server needs to load, so neither waits for the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.watch import Watch
+from benchsuite.drive.driver import Driver, Hooks
+from benchsuite.drive.prompts import PromptBook
+from benchsuite.errors import ConnectionLostError
+from benchsuite.model.plan import VariantPlan
+from benchsuite.server.ending import Evidence
+from benchsuite.server.launch import LaunchedServer, wait_until_healthy
+
+
+async def wait_for(
+    server: LaunchedServer, client: LlamaClient, log: LogFollower, limit: float
+) -> None:
+    """Wait until a launched server is healthy; raises as `wait_until_healthy`."""
+    await wait_until_healthy(server, partial(_is_healthy, client), limit, partial(evidence, log))
+
+
+async def drive(
+    variant: VariantPlan,
+    prompts: PromptBook,
+    client: LlamaClient,
+    watch: Watch,
+    tell: Callable[[str], None],
+    *,
+    chat_by_template: bool,
+) -> None:
+    """Take the variant's steps under the eyes of `watch`.
+
+    Args:
+        variant: What to do.
+        prompts: Where texts come from.
+        client: The server.
+        watch: Takes replies, quiet points and snapshots.
+        tell: Told of each step in words.
+        chat_by_template: As of `Driver`.
+
+    Raises:
+        ServerError: Whatever a request or the watch found.
+    """
+    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot)
+    driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
+    try:
+        tell("preparing prompts")
+        await driver.prepare(variant.sessions, variant.steps)
+        await watch.start()
+        await driver.run(variant.steps)
+    finally:
+        await watch.stop()
+
+
+def evidence(log: LogFollower) -> Evidence:
+    """What a server's log tells about its end, read now."""
+    log.poll()
+    facts = log.facts()
+    return Evidence(None if facts.crash is None else facts.crash.sentence, facts.last_lines)
+
+
+async def _is_healthy(client: LlamaClient) -> bool:
+    try:
+        return await client.healthy()
+    except ConnectionLostError:  # not listening yet; the process itself is watched meanwhile
+        return False
