@@ -99,7 +99,9 @@ def _slug(name: str) -> str:
 
 
 def looks_like_kv(text: str) -> bool:
-    """Whether a line that no form takes still claims a KV size, and is not quoted text."""
+    """Whether a line that no form takes still claims a KV size, and is not prose or quoted."""
+    if text.startswith("# "):
+        return False
     match = _LIKE.search(text)
     if match is None:
         if not ("kv_cache" in text and re.search(r"kv_cache\w*:\s+(?:\[\w+\]\s+)?size\s*=", text)):

@@ -112,9 +112,9 @@ def _join(name: str | None, port: str | None) -> str:
     return "/".join(part for part in (name, port) if part)
 
 
-_QUOTED = re.compile(r'["{]')
+_QUOTE = re.compile(r'["{]')
 
 
-def is_quoted(text: str) -> bool:
-    """Whether a message is, or quotes, what users sent or got: JSON, as `-v` prints it."""
-    return _QUOTED.search(text, 0, 200) is not None
+def is_prose(text: str) -> bool:
+    """Whether a message is a comment, or quotes what users sent or got: JSON, as `-v` prints it."""
+    return text.startswith("# ") or _QUOTE.search(text, 0, 200) is not None

@@ -5,8 +5,8 @@ buffers; then the same for a draft model or a second context. What is read apart
 
 - memory fitting's probe (`-lv 5`, seen in builds 10068 to 11549) prints all of it with model and
   KV buffers of 0.00 MiB beside a full-size `size =` line: left out;
-- a context after `loading draft model` or `MTP draft context`, after the slots were made (early
-  2025: one a slot), or after the compute buffers of the first: the draft's, never the target's;
+- a context after `loading draft model`, after the slots were made (early 2025: one a slot), or
+  after the compute buffers of the first (multi-token prediction): the draft's, never the target's;
 - a reload after sleep begins with `loading model '...'` and new model buffers: the last counts.
 """
 

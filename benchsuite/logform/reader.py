@@ -25,7 +25,7 @@ from benchsuite.logform.facts import (
 )
 from benchsuite.logform.failure import FAILURE_MARKS, FailureReader
 from benchsuite.logform.grammar import parse_table_row, read_table
-from benchsuite.logform.lines import LINE_BYTES, is_quoted, read_line
+from benchsuite.logform.lines import LINE_BYTES, is_prose, read_line
 from benchsuite.logform.memory import MemoryReader
 from benchsuite.logform.slots import SlotReader, parse_cache_state
 
@@ -36,6 +36,10 @@ LAST_LINES = 40
 _HEAD_BYTES = 4 * 1024 * 1024
 """Build, CPU features and the like are printed once, at a start; looked for in so much of it."""
 _BEFORE_BYTES = 2048
+_CRASH_LINES = 3
+"""A CUDA error is told in so many lines around the one that names the device."""
+_DECODE_LINES = 8
+"""How far below its prompt's line a task's line of decoding may stand."""
 _WINDOW = LINE_BYTES // 2
 
 _N_SLOTS = re.compile(r'\bn_slots"?\s*[=:]\s*(\d{1,9})')
@@ -48,7 +52,7 @@ _BUILD = (
     re.compile(r"\bbuild=(\d{1,9}) commit=\"?(\w+)"),
     re.compile(r'"build":\s*(\d{1,9}),\s*"commit":\s*"(\w+)"'),
 )
-_VERBOSITY = re.compile(rb"verbosity = (\d{1,9})")
+_VERBOSITY = re.compile(rb"verbosity = (\d{1,12})")
 _SYSTEM = re.compile(r"system_info: [^|]*\|\s*(.*?)[\s|]*$")
 _LISTENING = re.compile(r"listening on (https?://\S+?)[\s.]*(?: - |$)")
 _LISTENING_AT = re.compile(
@@ -57,7 +61,6 @@ _LISTENING_AT = re.compile(
 _SPAWNED = re.compile(r"spawning server instance with name=(?P<name>.+) on port (?P<port>\d{1,5})")
 _EXITED = re.compile(r"instance name=(?P<name>.+) exited with status (?P<status>-?\d{1,9})")
 _LOADING = re.compile(r"loading model '|(?:^|: )loading model$")
-_DRAFT = re.compile(r"loading draft model|creating .*\bdraft context")
 _SCAN_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
 
 
@@ -106,29 +109,6 @@ class _Instance:
         )
 
 
-class _Place:
-    """Where a line stands, for those who need its neighbours."""
-
-    __slots__ = ("_block", "_tail", "_whole", "start")
-
-    def __init__(self, block: bytes, start: int, tail: bytes, whole: bool) -> None:
-        self.start = start
-        self._block = block
-        self._tail = tail
-        self._whole = whole  # the tail reaches back to the beginning of the log
-
-    def before(self) -> list[bytes]:
-        """The lines before, the nearest last, as far as `_BEFORE_BYTES` reach."""
-        start = self.start
-        text = self._block[max(0, start - _BEFORE_BYTES) : start]
-        whole = False
-        if start < _BEFORE_BYTES:
-            whole = self._whole and start + len(self._tail) <= _BEFORE_BYTES
-            text = self._tail[start - _BEFORE_BYTES :] + text
-        lines = text.split(b"\n")[:-1]
-        return lines if whole else lines[1:]
-
-
 class _Scan(msgspec.Struct):
     """What the tail says."""
 
@@ -139,7 +119,8 @@ class _Scan(msgspec.Struct):
     forced_stop: bool
 
 
-_Take = Callable[[bytes, _Place], None]
+_Take = Callable[[bytes, int, int], None]
+"""Reads a line with a mark, given its block, the mark's position, and the line's end."""
 
 
 class LogReader:
@@ -165,26 +146,21 @@ class LogReader:
         self._tail = b""
         self._cut_tail = False
         self._offset = 0  # of the next block, in the stream of capped lines
-        self._head_end = _HEAD_BYTES
         self._bytes_read = 0
         self._continued: tuple[int, Callable[[bytes], None]] | None = None
         self._finished = False
         self._scanned: tuple[int, _Scan] | None = None
-        slots = self._slots
         self._marks: tuple[tuple[bytes, _Take], ...] = (
             (b" size", self._take_memory),
-            (b"eval time", lambda line, place: slots.take_timing(line, place.before)),
-            (b"processing task", lambda line, _: slots.take_launch(line)),
-            (b", end)", lambda line, _: slots.take_reuse(line)),
-            (b"n_slots", self._take_slots),
+            (b"prompt eval time", self._take_timing),
+            (b"processing task", self._slots.take_launch),
+            (b", end)", self._slots.take_reuse),
+            (b"initializing", self._take_slots),
             (b"loading model", self._take_loading),
-            (b" draft ", self._take_draft),
+            (b"loading draft", self._take_loading),
             (b"memory_breakdown", self._take_table),
-            (b"cleaning up", self._take_ending),
-            (b"GGML_ASSERT", self._take_crash),
-            (b"current device: ", self._take_crash),
-            (b"server instance with name", self._take_child),
-            (b"exited with status", self._take_child),
+            (b"GGML_ASSERT", self._take_assert),
+            (b"current device: ", self._take_device),
         )
         self._head_marks: tuple[tuple[bytes, _Take], ...] = (
             (b"build", self._take_build),
@@ -192,6 +168,10 @@ class LogReader:
             (b"system_info", self._take_system),
             (b"listening", self._take_listening),
             (b"new slot", self._take_new_slot),
+        )
+        self._router_marks: tuple[tuple[bytes, _Take], ...] = (
+            (b"server instance with name", self._take_child),
+            (b"exited with status", self._take_child),
         )
 
     @property
@@ -250,12 +230,14 @@ class LogReader:
         if self._continued is not None:
             self._continue(block, 0)
         hits = _find(block, 0, self._marks)
-        if self._offset < self._head_end:
-            hits += self._find_head(block, 0)
+        in_head = self._offset < _HEAD_BYTES
+        if in_head:
+            hits += self._find_head(block)
+        if in_head or len(self._instances) > 1:
+            hits += _find(block, 0, self._router_marks)
         hits.sort(key=_by_position)
         for position, end, take in hits:
-            start = block.rfind(b"\n", 0, position) + 1
-            take(block[start:end], _Place(block, start, self._tail, not self._cut_tail))
+            take(block, position, end)
             if self._continued is not None:
                 self._continue(block, end + 1)
         state = block.rfind(b"cache state: ")
@@ -268,10 +250,19 @@ class LogReader:
             tail, self._cut_tail = tail[-TAIL_BYTES:], True
         self._tail = tail
 
-    def _find_head(self, block: bytes, start: int) -> list[tuple[int, int, _Take]]:
-        hits = _find(block, start, self._head_marks)
-        reach = self._head_end - self._offset
-        return [hit for hit in hits if hit[0] < reach]
+    def _find_head(self, block: bytes) -> list[tuple[int, int, _Take]]:
+        reach = _HEAD_BYTES - self._offset
+        return [hit for hit in _find(block, 0, self._head_marks) if hit[0] < reach]
+
+    def _before(self, block: bytes, start: int) -> list[bytes]:
+        """The lines before the one at `start`, the nearest last, over so many bytes."""
+        text = block[max(0, start - _BEFORE_BYTES) : start]
+        whole = False
+        if start < _BEFORE_BYTES:
+            whole = not self._cut_tail and start + len(self._tail) <= _BEFORE_BYTES
+            text = self._tail[start - _BEFORE_BYTES :] + text
+        lines = text.split(b"\n")[:-1]
+        return lines if whole else lines[1:]
 
     def _continue(self, block: bytes, start: int) -> None:
         """Give the next lines to whoever asked for them."""
@@ -288,7 +279,14 @@ class LogReader:
             found = self._instances[name] = _Instance(name)
         return found
 
-    def _take_memory(self, raw: bytes, place: _Place) -> None:
+    def _take_timing(self, block: bytes, position: int, end: int) -> None:
+        if self._slots.take_prompt_timing(block, position, end, lambda at: self._before(block, at)):
+            self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
+
+    def _take_memory(self, block: bytes, position: int, end: int) -> None:
+        if block[position - 12 : position] == b" total state":
+            return  # the host prompt cache's, at every save
+        raw = _line(block, position, end)
         line = read_line(raw)
         instance = self._instance(line.instance)
         if instance.memory.take(line.text):
@@ -305,7 +303,8 @@ class LogReader:
 
         return take
 
-    def _take_slots(self, raw: bytes, place: _Place) -> None:
+    def _take_slots(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         line = read_line(raw)
         if "initializing" not in line.text:
             return
@@ -325,7 +324,8 @@ class LogReader:
             instance.kv_unified = unified[1] == "true"
         self._current = line.instance
 
-    def _take_new_slot(self, raw: bytes, place: _Place) -> None:
+    def _take_new_slot(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         text = raw.decode("utf-8", "replace")
         match = _NEW_SLOT.search(text) or _N_CTX_SLOT.search(text)
         if match is None:
@@ -334,19 +334,17 @@ class LogReader:
         if instance.n_ctx_slot is None:
             instance.n_ctx_slot = int(match[1])
 
-    def _take_loading(self, raw: bytes, place: _Place) -> None:
+    def _take_loading(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         line = read_line(raw)
-        if _LOADING.search(line.text) is None:
-            return
-        self._instance(line.instance).begin_load()
-        self._current = line.instance
-
-    def _take_draft(self, raw: bytes, place: _Place) -> None:
-        line = read_line(raw)
-        if _DRAFT.search(line.text) is not None:
+        if "loading draft model" in line.text:
             self._instance(line.instance).memory.begin_draft()
+        elif _LOADING.search(line.text) is not None:
+            self._instance(line.instance).begin_load()
+            self._current = line.instance
 
-    def _take_table(self, raw: bytes, place: _Place) -> None:
+    def _take_table(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         line = read_line(raw)
         instance = self._instance(line.instance)
         rows = read_table(line.record)
@@ -357,23 +355,25 @@ class LogReader:
         if row is not None:
             instance.take_table((row,), new=False)
         elif "memory breakdown [MiB]" in line.text:
+            before = self._before(block, end - len(raw))[-_CRASH_LINES:]
+            instance.ending = instance.ending or any(b"cleaning up" in text for text in before)
             instance.take_table((), new=True)
 
-    def _take_ending(self, raw: bytes, place: _Place) -> None:
-        self._instance(read_line(raw).instance).ending = True
-
-    def _take_crash(self, raw: bytes, place: _Place) -> None:
-        line = read_line(raw)
-        if is_quoted(line.text):
-            return
-        if b"current device: " not in raw:
+    def _take_assert(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
+        if not is_prose(read_line(raw).text):
             self._note_crash(raw)
+
+    def _take_device(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
+        line = read_line(raw)
+        if is_prose(line.text):
             return
-        for neighbour in place.before()[-3:]:
-            if b" error" in neighbour and read_line(neighbour).instance == line.instance:
-                self._note_crash(neighbour)
+        for neighbour in self._before(block, end - len(raw))[-_CRASH_LINES:]:
+            if read_line(neighbour).instance == line.instance:
+                self._note_abort(neighbour)
         self._note_crash(raw)
-        self._continued = (3, self._note_abort)
+        self._continued = (_CRASH_LINES, self._note_abort)
 
     def _note_crash(self, raw: bytes) -> None:
         line = read_line(raw)
@@ -383,7 +383,8 @@ class LogReader:
         if b" error" in raw:
             self._note_crash(raw)
 
-    def _take_child(self, raw: bytes, place: _Place) -> None:
+    def _take_child(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         text = read_line(raw).text
         match = _SPAWNED.search(text)
         if match is not None:
@@ -399,7 +400,8 @@ class LogReader:
         if status != 0 and self._child_crash is None:
             self._child_crash = Crash("child", message=match[0], instance=port)
 
-    def _take_build(self, raw: bytes, place: _Place) -> None:
+    def _take_build(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         if self._build is not None:
             return
         text = raw.decode("utf-8", "replace")
@@ -413,17 +415,20 @@ class LogReader:
                 self._build = f"b{match[1]}-{match[2]}"
                 return
 
-    def _take_verbosity(self, raw: bytes, place: _Place) -> None:
+    def _take_verbosity(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         match = _VERBOSITY.search(raw)
         if match is not None and self._verbosity is None:
             self._verbosity = int(match[1])
 
-    def _take_system(self, raw: bytes, place: _Place) -> None:
+    def _take_system(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         match = _SYSTEM.search(read_line(raw).text)
         if match is not None and not self._cpu_features:
             self._cpu_features = match[1]
 
-    def _take_listening(self, raw: bytes, place: _Place) -> None:
+    def _take_listening(self, block: bytes, position: int, end: int) -> None:
+        raw = _line(block, position, end)
         line = read_line(raw)
         match = _LISTENING.search(line.text)
         if match is not None:
@@ -482,7 +487,7 @@ class LogReader:
         failures = FailureReader()
         for raw in _marked_lines(tail, _SCAN_MARKS):
             line = read_line(raw)
-            if is_quoted(line.text):
+            if is_prose(line.text):
                 continue
             instance = self._instances.get(line.instance)
             failures.take(line, serving=instance is not None and instance.serving)
@@ -501,6 +506,10 @@ class LogReader:
         )
         self._scanned = (self._offset, scan)
         return scan
+
+
+def _line(block: bytes, position: int, end: int) -> bytes:
+    return block[block.rfind(b"\n", 0, position) + 1 : end]
 
 
 def _by_position(hit: tuple[int, int, _Take]) -> int:

@@ -8,41 +8,50 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from benchsuite.logform.facts import CacheState, PromptReuse, SlotLaunch, SlotTiming
-from benchsuite.logform.lines import read_instance, read_line
+from benchsuite.logform.lines import read_instance
 
 KEEP = 100_000
 """So many launches, timings and reuses are kept each; beyond, the oldest half is dropped."""
 
-_SLOT = re.compile(
-    rb"\bid +(\d{1,9}) \| task (-?\d{1,12})"
-    rb'|\b(?:id_slot|slot_id)"?[=:](\d{1,9})\b.*?\b(?:id_task|task_id)"?[=:](-?\d{1,12})'
-)
-_SLOT_REVERSED = re.compile(  # JSON of early 2024 sorts its keys
-    rb'\b(?:id_task|task_id)"?[=:](-?\d{1,12})\b.*?\b(?:id_slot|slot_id)"?[=:](\d{1,9})'
-)
-_TIMING = re.compile(
-    rb"(prompt )?eval time *= *(\d{1,15}(?:\.\d+)?) ms / *(\d{1,12}) (?:token|run)"
-)
+# a search for these begins at a literal, which is what makes it fast
+_SLOT = re.compile(rb"id +(\d{1,9}) \| task (-?\d{1,12})")
+_SLOT_FIELD = re.compile(rb'\b(?:id_slot|slot_id)"?[=:](\d{1,9})\b')
+_TASK_FIELD = re.compile(rb'\b(?:id_task|task_id)"?[=:](-?\d{1,12})\b')
+_TIMING = re.compile(rb"eval time *= *(\d{1,15}(?:\.\d+)?) ms / *(\d{1,12}) [tr]")
 _NOT_A_SLOT = re.compile(rb"perf_context_print|llama_print_timings|perf_print")
+_REUSE = re.compile(
+    rb"id +(\d{1,9}) \| task (-?\d{1,12}) \| "
+    rb"(?:(?:cached )?n_(?:tokens|past) = (\d{1,12}), memory_seq_rm|kv cache rm)"
+    rb" \[(\d{1,12}), end\)"
+)
 _REUSED = re.compile(
     rb"(?:n_tokens|n_past) = (\d{1,12}), memory_seq_rm \["  # autumn 2025 on
     rb"|(?:kv cache rm|memory_seq_rm) \[(\d{1,12}), end\)"  # 2024 to autumn 2025
     rb'|\bp0"?[=:](\d{1,12})'  # ik_llama and JSON
 )
+_HEADER_LINES = 8
 _CACHE_STATE = re.compile(
     rb"cache state: (\d{1,12}) prompts?, (\d{1,12}(?:\.\d+)?) MiB "
     rb"\(limits: (-?\d{1,12}(?:\.\d+)?) MiB"
 )
 
 
-def _slot(line: bytes) -> tuple[int, int] | None:
-    match = _SLOT.search(line)
+def _slot(block: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """Slot and task that the line `block[start:end]` names."""
+    match = _SLOT.search(block, start, end)
     if match is not None:
-        slot, task = (match[1], match[2]) if match[1] is not None else (match[3], match[4])
-        return int(slot), int(task)
-    match = _SLOT_REVERSED.search(line)
-    return None if match is None else (int(match[2]), int(match[1]))
+        return int(match[1]), int(match[2])
+    slot = _SLOT_FIELD.search(block, start, end)
+    task = _TASK_FIELD.search(block, start, end)
+    return None if slot is None or task is None else (int(slot[1]), int(task[1]))
+
+
+def _instance(block: bytes, start: int, end: int) -> str:
+    # 48 to 57 are digits: a timestamp, so neither port nor name
+    return "" if 48 <= block[start] <= 57 else read_instance(block[start:end])
 
 
 def parse_cache_state(line: bytes) -> CacheState | None:
@@ -65,67 +74,102 @@ class SlotReader:
         self._pending: dict[tuple[str, int | None], SlotTiming] = {}
         self._reused: dict[tuple[str, int], int] = {}
 
-    def take_launch(self, line: bytes) -> None:
+    def take_launch(self, block: bytes, position: int, end: int) -> None:
         """`processing task`: a slot begins a task."""
-        slot = _slot(line)
+        start = block.rfind(b"\n", 0, position) + 1
+        slot = _slot(block, start, end)
         if slot is not None and slot[1] >= 0:
-            _append(self.launches, SlotLaunch(slot[0], slot[1], read_instance(line)))
+            _append(self.launches, SlotLaunch(slot[0], slot[1], _instance(block, start, end)))
 
-    def take_reuse(self, line: bytes) -> None:
+    def take_reuse(self, block: bytes, position: int, end: int) -> None:
         """`..., end)`: tokens kept in the slot; repeated for each batch, only the first counts."""
-        match = _REUSED.search(line)
-        slot = _slot(line)
-        if match is None or slot is None:
-            return
-        instance = read_instance(line)
-        key = (instance, slot[0])
-        if self._reused.get(key) == slot[1]:
-            return
-        self._reused[key] = slot[1]
-        cached = int(match[1] or match[2] or match[3])
-        _append(self.reuses, PromptReuse(slot[0], slot[1], cached, instance))
+        start = block.rfind(b"\n", 0, position) + 1
+        match = _REUSE.search(block, start, end)
+        if match is not None:
+            slot, task, cached = int(match[1]), int(match[2]), int(match[3] or match[4])
+        else:
+            named = _slot(block, start, end)
+            match = _REUSED.search(block, start, end)
+            if named is None or match is None:
+                return
+            slot, task, cached = *named, int(match[1] or match[2] or match[3])
+        instance = _instance(block, start, end)
+        key = (instance, slot)
+        if self._reused.get(key) != task:
+            self._reused[key] = task
+            _append(self.reuses, PromptReuse(slot, task, cached, instance))
 
-    def take_timing(self, line: bytes, before: Callable[[], list[bytes]]) -> None:
-        """A line with `eval time`.
+    def take_prompt_timing(
+        self, block: bytes, position: int, end: int, before: Callable[[int], list[bytes]]
+    ) -> bool:
+        """A `prompt eval time` line, and the line of decoding below it where it is there.
 
         Args:
-            line: The line.
-            before: Gives the lines before it, the nearest last; builds before mid 2026 print the
-                slot once, in a line that ends in `| task N | `, and timings below it without.
+            block: Whole lines.
+            position: Of `prompt eval time`.
+            end: Of its line.
+            before: Gives the lines before the one that starts at a position, the nearest last.
+                Builds before mid 2026 print the slot once, in a line that ends in `| task N | `,
+                and the timings below it without.
+
+        Returns:
+            True if the line of decoding is still to come.
         """
+        start = block.rfind(b"\n", 0, position) + 1
+        slot = _slot(block, start, end)
+        instance = _instance(block, start, end)
+        if slot is None:
+            if _NOT_A_SLOT.search(block, start, end):
+                return False
+            slot = _header(before(start), instance)
+        number, task = slot if slot is not None else (None, None)
+        if self._pending:
+            self._flush((instance, number))
+        prompt = _TIMING.match(block, position + 7)
+        if prompt is None:
+            return False
+        # all builds print the line of decoding next, but for what other threads print between
+        below = block.find(b"eval time", end, end + 256)
+        decode = None if below < 0 else _TIMING.match(block, below)
+        if (
+            decode is not None
+            and block.find(b"\n", end + 1, below) < 0
+            and block[below - 7 : below] != b"prompt "
+            and _instance(block, end + 1, below) == instance
+        ):
+            _append(
+                self.timings,
+                SlotTiming(
+                    number,
+                    task,
+                    float(prompt[1]),
+                    int(prompt[2]),
+                    float(decode[1]),
+                    int(decode[2]),
+                    instance,
+                ),
+            )
+            return False
+        self._pending[instance, number] = SlotTiming(
+            number, task, float(prompt[1]), int(prompt[2]), instance=instance
+        )
+        return True
+
+    def take_decode_timing(self, line: bytes) -> None:
+        """A line below a `prompt eval time` line, if it is the one of decoding."""
         match = _TIMING.search(line)
-        if match is None or _NOT_A_SLOT.search(line):
+        if match is None or b"prompt eval time" in line:
             return
         instance = read_instance(line)
-        slot = _slot(line)
-        milliseconds, tokens = float(match[2]), int(match[3])
-        if match[1] is not None:
-            if slot is None:
-                slot = _header(before(), instance)
-            number, task = slot if slot is not None else (None, None)
-            self._flush((instance, number))
-            self._pending[instance, number] = SlotTiming(
-                number, task, milliseconds, tokens, instance=instance
-            )
-            return
-        if slot is None:
-            slot = _header(before(), instance)
-        key = (instance, slot[0] if slot is not None else None)
-        begun = self._pending.pop(key, None)
-        if begun is None:
-            return
-        _append(
-            self.timings,
-            SlotTiming(
-                begun.slot,
-                begun.task,
-                begun.prompt_ms,
-                begun.prompt_tokens,
-                milliseconds,
-                tokens,
-                instance,
-            ),
-        )
+        slot = _slot(line, 0, len(line))
+        for key, begun in self._pending.items():
+            if key[0] == instance and (slot is None or slot[0] == key[1]):
+                del self._pending[key]
+                done = msgspec.structs.replace(
+                    begun, decode_ms=float(match[1]), output_tokens=int(match[2])
+                )
+                _append(self.timings, done)
+                return
 
     def _flush(self, key: tuple[str, int | None]) -> None:
         begun = self._pending.pop(key, None)
@@ -145,11 +189,8 @@ def _append(items: list[SlotLaunch] | list[SlotTiming] | list[PromptReuse], item
 
 
 def _header(lines: list[bytes], instance: str) -> tuple[int, int] | None:
-    """The slot of the nearest `print_timing` line above, past other timing lines only."""
-    for line in reversed(lines):
-        if b"print_timing: id" in line:
-            if read_line(line).instance == instance:
-                return _slot(line)
-        elif b" time =" not in line and read_line(line).instance == instance:
-            return None
+    """The slot of the nearest `print_timing` line above, past at most a few other lines."""
+    for line in reversed(lines[-_HEADER_LINES:]):
+        if b"print_timing: id" in line and read_instance(line) == instance:
+            return _slot(line, 0, len(line))
     return None

@@ -1,0 +1,241 @@
+"""KV and recurrent-state memory as measurements, from what a server's log says; pure.
+
+Knows the shape of the facts that it needs, not how they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from benchsuite.model.record import Measurement, Unmeasured
+
+PRINT_QUANTUM_MIB = 0.01
+"""llama-server prints buffers with two decimals."""
+
+
+class BufferLine(Protocol):
+    """A printed buffer."""
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def mib(self) -> float: ...
+    @property
+    def context(self) -> str: ...
+
+
+class KvBufferLine(BufferLine, Protocol):
+    """A printed KV buffer."""
+
+    @property
+    def cache(self) -> str: ...
+    @property
+    def stream(self) -> str | None: ...
+
+
+_Line = TypeVar("_Line", bound=BufferLine)
+
+
+class KvSizeLine(Protocol):
+    """A printed size of a whole cache."""
+
+    @property
+    def cells(self) -> int | None: ...
+    @property
+    def streams(self) -> int | None: ...
+    @property
+    def cache(self) -> str: ...
+    @property
+    def context(self) -> str: ...
+
+
+class TotalLine(Protocol):
+    """A checked sum; None in its place where it is unknown."""
+
+    @property
+    def mib(self) -> float: ...
+    @property
+    def terms(self) -> int: ...
+
+
+class LoadFacts(Protocol):
+    """What could not be read of a load."""
+
+    @property
+    def unreadable(self) -> tuple[str, ...]: ...
+    @property
+    def unreadable_draft(self) -> tuple[str, ...]: ...
+    @property
+    def unreadable_rs(self) -> tuple[str, ...]: ...
+
+
+class MemoryFacts(Protocol):
+    """What is needed of a log; `benchsuite.logform.facts.LogFacts` is one."""
+
+    @property
+    def kv_buffers(self) -> Sequence[KvBufferLine]: ...
+    @property
+    def kv_sizes(self) -> Sequence[KvSizeLine]: ...
+    @property
+    def kv_total(self) -> TotalLine | None: ...
+    @property
+    def draft_kv_total(self) -> TotalLine | None: ...
+    @property
+    def rs_buffers(self) -> Sequence[BufferLine]: ...
+    @property
+    def rs_total(self) -> TotalLine | None: ...
+    @property
+    def load(self) -> LoadFacts: ...
+    @property
+    def probed(self) -> bool: ...
+    @property
+    def verbosity(self) -> int | None: ...
+    @property
+    def bytes_read(self) -> int: ...
+
+
+def memory_measurements(
+    facts: MemoryFacts, variant: str, trial: int = 1
+) -> tuple[list[Measurement], list[Unmeasured]]:
+    """KV, recurrent state and cells of the last load.
+
+    Args:
+        facts: What the log says.
+        variant: Whose launch it was.
+        trial: Its repetition, from 1.
+
+    Returns:
+        `kv_mib` in total, by device, by cache where there are several, by stream where streams
+        are printed, and of the draft context apart; `rs_mib`; `kv_cells`. And what could not be
+        measured, each with one sentence: KV that is unknown is never 0 and never partial.
+    """
+    measured: list[Measurement] = []
+    unmeasured: list[Unmeasured] = []
+
+    def add(name: str, mib: float, terms: int, labels: dict[str, str]) -> None:
+        measured.append(
+            Measurement(
+                name=name,
+                value=round(mib, 2),
+                unit="MiB",
+                variant=variant,
+                trial=trial,
+                labels=labels,
+                quantum=PRINT_QUANTUM_MIB,
+                terms=terms,
+            )
+        )
+
+    def miss(name: str, reason: str, labels: dict[str, str] | None = None) -> None:
+        unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels or {}))
+
+    if facts.kv_total is None:
+        reason = explain_missing_kv(facts)
+        miss("kv_mib", reason)
+        miss("kv_cells", reason)
+    else:
+        add("kv_mib", facts.kv_total.mib, facts.kv_total.terms, {})
+        _add_kv_parts([b for b in facts.kv_buffers if b.context == "target"], add)
+        _add_cells(
+            [s for s in facts.kv_sizes if s.context == "target"], variant, trial, measured, miss
+        )
+    if facts.load.unreadable_draft:
+        reason = _unreadable("KV of the draft context", facts.load.unreadable_draft)
+        miss("kv_mib", reason, {"context": "draft"})
+    elif facts.draft_kv_total is not None:
+        total = facts.draft_kv_total
+        add("kv_mib", total.mib, total.terms, {"context": "draft"})
+        draft = [b for b in facts.kv_buffers if b.context == "draft"]
+        for (device,), mib, terms in _sum_by(draft, lambda b: (b.device,)):
+            add("kv_mib", mib, terms, {"context": "draft", "device": device})
+    if facts.load.unreadable_rs:
+        miss("rs_mib", _unreadable("recurrent state", facts.load.unreadable_rs))
+    elif facts.rs_total is not None:
+        add("rs_mib", facts.rs_total.mib, facts.rs_total.terms, {})
+        target = [b for b in facts.rs_buffers if b.context == "target"]
+        for (device,), mib, terms in _sum_by(target, lambda b: (b.device,)):
+            add("rs_mib", mib, terms, {"device": device})
+    return measured, unmeasured
+
+
+def explain_missing_kv(facts: MemoryFacts) -> str:
+    """One sentence: why KV is unknown, and what would make it known."""
+    if facts.load.unreadable:
+        return _unreadable("KV", facts.load.unreadable)
+    if facts.bytes_read == 0:
+        return "the log is empty, so KV is unknown"
+    if facts.probed:
+        return (
+            "the log has only the KV lines of memory fitting's probe (KV buffer size = 0.00 MiB), "
+            "none of the load itself"
+        )
+    if facts.kv_buffers or facts.kv_sizes:
+        return "the log ends within the load, so its KV lines may be incomplete"
+    at = f"; this one ran at {facts.verbosity}" if facts.verbosity is not None else ""
+    if facts.verbosity is not None and facts.verbosity >= 4:
+        return (
+            f"the log has no KV line, though llama-server ran at verbosity {facts.verbosity}: "
+            "it ended before its context was made, or the model keeps no KV"
+        )
+    return f"the log has no KV line (llama-server prints them at verbosity 4: -lv 4{at})"
+
+
+def _unreadable(what: str, found: Sequence[str]) -> str:
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{what} in the log is unreadable: {found[0]}{more}"
+
+
+def _add_kv_parts(
+    buffers: Sequence[KvBufferLine], add: Callable[[str, float, int, dict[str, str]], None]
+) -> None:
+    several = len({buffer.cache for buffer in buffers}) > 1
+    streams = [buffer for buffer in buffers if buffer.stream is not None]
+    for (device,), mib, terms in _sum_by(buffers, lambda b: (b.device,)):
+        add("kv_mib", mib, terms, {"device": device})
+    if several:
+        for (cache, device), mib, terms in _sum_by(buffers, lambda b: (b.cache, b.device)):
+            add("kv_mib", mib, terms, {"cache": cache, "device": device})
+    for (device, stream), mib, terms in _sum_by(streams, lambda b: (b.device, b.stream or "")):
+        add("kv_mib", mib, terms, {"device": device, "stream": stream})
+    if several:
+        parts = _sum_by(streams, lambda b: (b.cache, b.device, b.stream or ""))
+        for (cache, device, stream), mib, terms in parts:
+            add("kv_mib", mib, terms, {"cache": cache, "device": device, "stream": stream})
+
+
+def _sum_by(
+    buffers: Sequence[_Line], key: Callable[[_Line], tuple[str, ...]]
+) -> list[tuple[tuple[str, ...], float, int]]:
+    """Sums of buffers with the same key and how many lines are in each, in the log's order."""
+    sums: dict[tuple[str, ...], tuple[float, int]] = {}
+    for buffer in buffers:
+        mib, terms = sums.get(key(buffer), (0.0, 0))
+        sums[key(buffer)] = (mib + buffer.mib, terms + 1)
+    return [(labels, mib, terms) for labels, (mib, terms) in sums.items()]
+
+
+def _add_cells(
+    sizes: Sequence[KvSizeLine],
+    variant: str,
+    trial: int,
+    measured: list[Measurement],
+    miss: Callable[[str, str], None],
+) -> None:
+    cells: dict[str, int] = {}
+    for size in sizes:
+        if size.cells is None or size.streams is None:
+            miss("kv_cells", "the log's size lines do not print cells (llama.cpp before mid 2025)")
+            return
+        cells[size.cache] = cells.get(size.cache, 0) + size.cells * size.streams
+    if not cells:
+        miss("kv_cells", "the log has no KV size line")
+        return
+
+    def add(value: int, labels: dict[str, str]) -> None:
+        measured.append(Measurement("kv_cells", value, "cells", variant, trial, labels))
+
+    add(sum(cells.values()), {})
+    if len(cells) > 1:
+        for cache, value in cells.items():
+            add(value, {"cache": cache})
