@@ -156,7 +156,8 @@ class AttachDrive:
         if facts.n_ctx_slot is not None:
             measured.append(Measurement("n_ctx_slot", facts.n_ctx_slot, "tokens", variant, trial))
         if self._log is not None:
-            memory, unread = memory_measurements(self._log.finish(), variant, trial)
+            self._log.close()
+            memory, unread = memory_measurements(self._log.facts(), variant, trial)
             measured += memory
             # declared observable, and not readable: that is not the author's choice
             unmeasured += [_as(missing, "inconclusive") for missing in unread]

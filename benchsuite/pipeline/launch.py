@@ -212,7 +212,10 @@ class LaunchDrive:
         watch, target = self._watch, self._target
         measured = [] if watch is None else list(watch.measurements)
         unmeasured = [] if watch is None else list(watch.unmeasured)
-        log = LogFacts() if self._log is None else self._log.finish()
+        log, log_warnings = LogFacts(), tuple[str, ...]()
+        if self._log is not None:
+            self._log.close()
+            log, log_warnings = self._log.facts(), tuple(self._log.warnings)
         facts = self._facts or launched_facts(
             target.binary,
             () if self._server is None else self._server.command,
@@ -246,7 +249,7 @@ class LaunchDrive:
             end=end,
             failure=failure,
             log=None if self._server is None else self._server.log_path.name,
-            warnings=() if watch is None else tuple(watch.warnings),
+            warnings=(*(() if watch is None else watch.warnings), *log_warnings),
         )
         return Outcome(launch_record, tuple(measured), tuple(unmeasured))
 
