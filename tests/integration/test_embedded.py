@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from server_under_test import ask, embedded, is_healthy, make_model, needs_embedded
+from tests.integration.server_under_test import ask, embedded, is_healthy, make_model, needs_embedded
 
 from benchsuite.server.embedded_flags import OPTIONS
 from benchsuite.server.guard import Guard

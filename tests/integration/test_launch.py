@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from server_under_test import (
+from tests.integration.server_under_test import (
     FLAGS,
     STAND_INS,
     ask,
