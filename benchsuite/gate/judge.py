@@ -43,6 +43,7 @@ _FAILED: dict[str, str] = {
     "hang": "the server hung",
     "lied": "the server contradicted itself",
     "connection": "the connection to the server was lost",
+    "refused": "the server refused a request",
     "machine": "the machine failed",
 }
 

@@ -49,7 +49,9 @@ class Failure(msgspec.Struct, frozen=True):
     """How a launch failed, with the evidence."""
 
     # unmet: an attached server that does not meet the scenario's needs; nothing was driven
-    kind: Literal["start", "crash", "hang", "lied", "connection", "machine", "interrupted", "unmet"]
+    kind: Literal[
+        "start", "crash", "hang", "lied", "connection", "refused", "machine", "interrupted", "unmet"
+    ]
     message: str
     hint: str | None = None
     step: str = ""  # in words: `turn 2 of session A`

@@ -8,6 +8,7 @@ from typing import Literal
 from benchsuite.errors import (
     BenchsuiteError,
     MachineError,
+    RequestRefusedError,
     ServerCrashError,
     ServerHangError,
     ServerLiedError,
@@ -15,7 +16,7 @@ from benchsuite.errors import (
 )
 from benchsuite.model.record import Failure
 
-_Kind = Literal["start", "crash", "hang", "lied", "connection", "machine"]
+_Kind = Literal["start", "crash", "hang", "lied", "connection", "refused", "machine"]
 
 _KINDS: tuple[tuple[type[BenchsuiteError], _Kind], ...] = (
     (MachineError, "machine"),
@@ -23,6 +24,7 @@ _KINDS: tuple[tuple[type[BenchsuiteError], _Kind], ...] = (
     (ServerCrashError, "crash"),
     (ServerHangError, "hang"),
     (ServerLiedError, "lied"),
+    (RequestRefusedError, "refused"),
 )
 
 _TOLD_BY_LOG = frozenset({"start", "crash", "hang"})

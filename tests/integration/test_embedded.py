@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.integration.server_under_test import ask, embedded, is_healthy, make_model, needs_embedded
 
 from benchsuite.server.embedded_flags import OPTIONS
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
+from tests.integration.server_under_test import (
+    ask,
+    embedded,
+    is_healthy,
+    make_model,
+    needs_embedded,
+)
 
 pytestmark = [pytest.mark.server, needs_embedded]
 

@@ -16,6 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from benchsuite.errors import MachineError, ServerHangError, ServerStartError
+from benchsuite.server.guard import Guard
+from benchsuite.server.launch import LaunchedServer, PortTakenError, launch, wait_until_healthy
+from benchsuite.server.locate import ServerBinary
 from tests.integration.server_under_test import (
     FLAGS,
     STAND_INS,
@@ -29,11 +34,6 @@ from tests.integration.server_under_test import (
     stand_in,
     wheel_binary,
 )
-
-from benchsuite.errors import MachineError, ServerHangError, ServerStartError
-from benchsuite.server.guard import Guard
-from benchsuite.server.launch import LaunchedServer, PortTakenError, launch, wait_until_healthy
-from benchsuite.server.locate import ServerBinary
 
 pytestmark = pytest.mark.server
 
