@@ -14,7 +14,7 @@ import re
 import msgspec
 
 from benchsuite.logform.facts import Crash
-from benchsuite.logform.lines import Line
+from benchsuite.logform.lines import Line, is_prose
 
 _ASSERT = re.compile(r"GGML_ASSERT\((?P<expression>.*?)\) failed")
 _ASSERT_OLD = re.compile(r"GGML_ASSERT: (?P<file>.+?):(?P<line>\d{1,9}): (?P<expression>.*)")
@@ -36,7 +36,6 @@ _ABORT = re.compile(
     r"(?P<file>\S*\.(?:c|cc|cpp|cu|cuh|h|hpp|m|mm)):(?P<line>\d{1,9}): (?P<message>\S.*)$"
 )
 _PLACE_ONLY = re.compile(r"(?P<file>\S*\.(?:c|cc|cpp|cu|cuh|h|hpp|m|mm)):(?P<line>\d{1,9}):\s*$")
-_UNCAUGHT = re.compile(r"terminate called (?:after throwing an instance of '(?P<type>[^']*)'|.*)")
 _WHAT = re.compile(r"^\s+what\(\):\s+(?P<message>.*)$")
 _DOTS = re.compile(r"^\.{3,}")
 _PATH_BEGIN = re.compile(r"\s(?=/|[A-Za-z]:\\)")
@@ -78,7 +77,7 @@ class CrashReader:
         if found.kind == "assertion" and not found.file and self._place is not None:
             found = msgspec.structs.replace(found, file=self._place.file, line=self._place.line)
         if self.crash is None:
-            self.crash = found
+            self.crash = msgspec.structs.replace(found, instance=line.instance)
         elif self.crash.kind == found.kind:
             self.crash = _fill(self.crash, found)
         return True
@@ -92,6 +91,8 @@ def _fill(crash: Crash, more: Crash) -> Crash:
         )
     if crash.kind == "cuda" and ": " in more.message and ": " not in crash.message:
         crash = msgspec.structs.replace(crash, message=more.message)
+    if crash.kind == "exception" and "what(): " not in crash.message and more.message:
+        return msgspec.structs.replace(crash, message=f"{crash.message} what(): {more.message}")
     if crash.expression and more.expression not in ("", crash.expression):
         return crash  # another assertion: the first one is the cause
     if not crash.file and more.file:
@@ -103,13 +104,17 @@ def _fill(crash: Crash, more: Crash) -> Crash:
 
 def _read(line: Line) -> Crash | None:
     text = line.text
+    if line.level == "D":
+        return None
     if "GGML_ASSERT" in text:
-        return _read_assert(line)
+        return None if is_prose(text[: text.index("GGML_ASSERT")]) else _read_assert(line)
     if " error" in text or "current device" in text:
         found = _read_accelerator(line)
         if found is not None:
             return found
     if "Assertion" in text:
+        if is_prose(text[: text.index("Assertion")]):
+            return None
         match = _LIBRARY.search(text)
         if match is not None:
             return Crash(
@@ -118,17 +123,16 @@ def _read(line: Line) -> Crash | None:
                 int(match["line"]),
                 match["expression"],
                 function=match["function"],
-                instance=line.instance,
             )
         match = re.search(r"Assertion ['`](.*)' failed", text)
-        return match and Crash("cpp_assertion", expression=match[1], instance=line.instance)
+        return match and Crash("cpp_assertion", expression=match[1])
     if "terminate called" in text:
-        match = _UNCAUGHT.search(text)
-        name = match["type"] if match is not None and match["type"] else ""
-        return Crash("exception", function=name, instance=line.instance)
+        if is_prose(text):
+            return None
+        return Crash("exception", message=text[text.index("terminate called") :].rstrip())
     match = _WHAT.match(text)
     if match is not None:
-        return Crash("exception", message=match["message"], instance=line.instance)
+        return Crash("exception", message=match["message"])
     if line.level:
         return None
     match = _ABORT.match(_DOTS.sub("", text))
@@ -139,7 +143,6 @@ def _read(line: Line) -> Crash | None:
         match["file"],
         int(match["line"]),
         message=match["message"].rstrip(),
-        instance=line.instance,
     )
 
 
@@ -154,7 +157,6 @@ def _read_assert(line: Line) -> Crash | None:
                 match["file"],
                 int(match["line"]),
                 match["expression"].rstrip(),
-                instance=line.instance,
             )
         match = _ASSERT_CUT.search(text)
         if match is None:
@@ -165,12 +167,14 @@ def _read_assert(line: Line) -> Crash | None:
         "" if place is None else _path(place["file"]),
         None if place is None else int(place["line"]),
         match["expression"],
-        instance=line.instance,
     )
 
 
 def _read_accelerator(line: Line) -> Crash | None:
     text = line.text
+    begin = max(text.find(" error"), text.find("current device"))
+    if is_prose(text[:begin]):
+        return None
     match = _DEVICE.search(text)
     if match is not None:
         return Crash(
@@ -180,7 +184,6 @@ def _read_accelerator(line: Line) -> Crash | None:
             message="CUDA error",
             device=int(match["device"]),
             function=match["function"],
-            instance=line.instance,
         )
     match = _ACCELERATOR_ABORT.search(text)
     if match is not None:
@@ -189,11 +192,10 @@ def _read_accelerator(line: Line) -> Crash | None:
             _path(_DOTS.sub("", match["file"])),
             int(match["line"]),
             message=f"{match['name']} error",
-            instance=line.instance,
         )
     match = _ACCELERATOR.search(text)
     if match is not None:
-        return Crash("cuda", message=text[match.start() :].strip(), instance=line.instance)
+        return Crash("cuda", message=text[match.start() :].strip())
     return None
 
 

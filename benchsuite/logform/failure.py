@@ -11,7 +11,7 @@ from collections import deque
 from typing import Literal
 
 from benchsuite.logform.facts import LogFailure
-from benchsuite.logform.lines import Line
+from benchsuite.logform.lines import Line, is_prose
 
 Kind = Literal["flag", "port", "kv_memory", "device_memory", "configuration", "model"]
 
@@ -95,6 +95,9 @@ class FailureReader:
         if line.level in ("I", "D", "T"):
             return
         text = _REMOVE.sub("", line.text)
+        told = line.level == "E" or text.startswith("error") or "GGML_ASSERT" in text
+        if is_prose(text) and not told:
+            return
         is_error = _ERROR.search(text) is not None
         if (line.level == "E" or is_error) and text:
             self.errors.append(text)

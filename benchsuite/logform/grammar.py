@@ -215,7 +215,7 @@ def parse_size_rest(size: KvSize, text: str) -> KvSize:
 
 _TABLE_ROW = re.compile(
     r"\|\s+- (?P<device>\S.*?)\s+\|\s+"
-    rf"(?:(?P<total>-?{_COUNT}) = (?P<free>-?{_COUNT}) \+ \(\s*)?"
+    rf"(?:(?P<total>-?{_COUNT}) = *(?P<free>-?{_COUNT}) \+ \(\s*)?"
     rf"(?P<self>-?{_COUNT}) =\s*(?P<model>-?{_COUNT}) \+\s*(?P<context>-?{_COUNT})"
     rf" \+\s*(?P<compute>-?{_COUNT})\s*"
     rf"(?:\) \+\s*(?P<unaccounted>-?{_COUNT})\s*)?(?:\||$)"

@@ -33,6 +33,11 @@ _LATENT_PADDING_MIB = 0.1
 """ik_llama: a latent cache's buffer exceeds its self size by hundredths a device (0.03 seen)."""
 
 
+_MOST = 4096
+"""More lines than this are no load of a model; a bound for hostile logs."""
+_MOST_UNREADABLE = 20
+
+
 class _Cache:
     """The lines of one cache: its buffers, then the line that sums them."""
 
@@ -121,6 +126,7 @@ class _ContextMemory:
         self.label = ""
         self.computed = False  # its compute buffers were printed: it is complete
         self.unreadable: list[str] = []
+        self._lines = 0
 
     @property
     def begun(self) -> bool:
@@ -128,6 +134,11 @@ class _ContextMemory:
 
     def take(self, found: Grammar, line: str) -> None:
         value = found.value
+        if self._lines >= _MOST:
+            if not self.unreadable:
+                self.fail(f"more than {_MOST} memory lines in one load: {line.strip()}")
+            return
+        self._lines += 1
         if found.kind == "cache":
             self.label = value
         elif found.kind == "kv_buffer":
@@ -144,9 +155,25 @@ class _ContextMemory:
         elif found.kind == "rs_size":
             self._close(self.rs, found, line)
         else:
-            self.buffers.append(msgspec.structs.replace(value, context=self.context))
-            if value.kind == "compute" and (self.kv or self.rs):
-                self.computed = True
+            self._take_buffer(msgspec.structs.replace(value, context=self.context))
+
+    def _take_buffer(self, buffer: Buffer) -> None:
+        if buffer.kind in ("compute", "vision"):
+            # printed anew when the graph is reserved anew
+            self.buffers = [
+                other
+                for other in self.buffers
+                if (other.kind, other.device) != (buffer.kind, buffer.device)
+            ]
+            self._lines -= 1
+        self.buffers.append(buffer)
+        if buffer.kind == "compute" and (self.kv or self.rs):
+            self.computed = True
+
+    def fail(self, why: str) -> None:
+        """Note a line that no form takes."""
+        if len(self.unreadable) < _MOST_UNREADABLE:
+            self.unreadable.append(why)
 
     def _open(self, caches: list[_Cache], label: str) -> _Cache:
         if not caches or caches[-1].size is not None or caches[-1].label != label:
@@ -218,7 +245,7 @@ class MemoryReader:
         found = parse_memory(text)
         if found is None:
             if looks_like_kv(text) and not self._in_probe:
-                self._current().unreadable.append(f"no known form: {text.strip()}")
+                self._current().fail(f"no known form: {text.strip()}")
                 return True
             return False
         if found.kind == "buffer" and found.value.kind == "model":
@@ -265,7 +292,8 @@ class MemoryReader:
     def _current(self, found: Grammar | None = None) -> _ContextMemory:
         """The context that a line belongs to."""
         if self._in_draft or self._serving:
-            return self._draft
+            reserved = found is not None and found.kind == "buffer" and not self._draft.begun
+            return self._target if reserved and self._target.begun else self._draft
         if self._target.computed and (found is None or found.kind != "buffer"):
             self._in_draft = True
             return self._draft

@@ -6,11 +6,19 @@ Tried and rejected: one alternation over each block (20 ns a byte), and looking 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import msgspec
 
+from benchsuite.logform.blocks import (
+    Hit,
+    Take,
+    by_position,
+    cap_lines,
+    find_marks,
+    line_at,
+    marked_lines,
+)
 from benchsuite.logform.crash import CRASH_MARKS, CrashReader
 from benchsuite.logform.facts import (
     CacheState,
@@ -21,13 +29,23 @@ from benchsuite.logform.facts import (
     PromptReuse,
     SlotLaunch,
     SlotTiming,
-    TableRow,
 )
 from benchsuite.logform.failure import FAILURE_MARKS, FailureReader
 from benchsuite.logform.grammar import parse_table_row, read_table
-from benchsuite.logform.lines import LINE_BYTES, is_prose, read_line
-from benchsuite.logform.memory import MemoryReader
+from benchsuite.logform.instance import Instance
+from benchsuite.logform.lines import LINE_BYTES, read_line
 from benchsuite.logform.slots import SlotReader, parse_cache_state
+from benchsuite.logform.start import (
+    begins_load,
+    parse_build,
+    parse_cpu_features,
+    parse_exited,
+    parse_listening,
+    parse_new_slot,
+    parse_slots,
+    parse_spawned,
+    parse_verbosity,
+)
 
 BLOCK_BYTES = 65536
 TAIL_BYTES = 65536
@@ -36,77 +54,13 @@ LAST_LINES = 40
 _HEAD_BYTES = 4 * 1024 * 1024
 """Build, CPU features and the like are printed once, at a start; looked for in so much of it."""
 _BEFORE_BYTES = 2048
+_MOST_INSTANCES = 256
 _CRASH_LINES = 3
 """A CUDA error is told in so many lines around the one that names the device."""
 _DECODE_LINES = 8
 """How far below its prompt's line a task's line of decoding may stand."""
-_WINDOW = LINE_BYTES // 2
 
-_N_SLOTS = re.compile(r'\bn_slots"?\s*[=:]\s*(\d{1,9})')
-_N_CTX_SLOT = re.compile(r'\bn_ctx_slot"?\s*[=:]\s*(\d{1,12})')
-_NEW_SLOT = re.compile(r"new slot,? n_ctx(?:_slot)? = (\d{1,12})")
-_UNIFIED = re.compile(r"\bkv_unified\s*=\s*'?(true|false)")
-_BUILD_INFO = re.compile(r"\bbuild_info: (\S+)")
-_BUILD = (
-    re.compile(r"\bbuild:? =? ?(\d{1,9}) \((\w+)\)"),
-    re.compile(r"\bbuild=(\d{1,9}) commit=\"?(\w+)"),
-    re.compile(r'"build":\s*(\d{1,9}),\s*"commit":\s*"(\w+)"'),
-)
-_VERBOSITY = re.compile(rb"verbosity = (\d{1,12})")
-_SYSTEM = re.compile(r"system_info: [^|]*\|\s*(.*?)[\s|]*$")
-_LISTENING = re.compile(r"listening on (https?://\S+?)[\s.]*(?: - |$)")
-_LISTENING_AT = re.compile(
-    r"listening.*?hostname[:=] ?\"?(?P<host>[^\s,\"]+)\"?,? +port[:=] ?\"?(?P<port>\d{1,5})"
-)
-_SPAWNED = re.compile(r"spawning server instance with name=(?P<name>.+) on port (?P<port>\d{1,5})")
-_EXITED = re.compile(r"instance name=(?P<name>.+) exited with status (?P<status>-?\d{1,9})")
-_LOADING = re.compile(r"loading model '|(?:^|: )loading model$")
 _SCAN_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
-
-
-class _Instance:
-    """One server process within a log."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.model = ""
-        self.memory = MemoryReader()
-        self.serving = False
-        self.ending = False
-        self.n_slots: int | None = None
-        self.n_ctx_slot: int | None = None
-        self.kv_unified: bool | None = None
-        self.listening: str | None = None
-        self.exit_status: int | None = None
-        self.fit_table: tuple[TableRow, ...] = ()
-        self.exit_table: tuple[TableRow, ...] = ()
-
-    def begin_load(self) -> None:
-        self.memory.begin_load()
-        self.serving = self.ending = False
-        self.n_slots = self.n_ctx_slot = self.kv_unified = None
-        self.fit_table = self.exit_table = ()
-
-    def take_table(self, rows: tuple[TableRow, ...], *, new: bool) -> None:
-        """Rows after the load are the table at exit; before it, memory fitting's estimate."""
-        if self.serving or self.ending or self.memory.settled:
-            self.exit_table = rows if new else self.exit_table + rows
-        else:
-            self.fit_table = rows if new else self.fit_table + rows
-
-    def load(self, *, partial: bool) -> Load:
-        load = self.memory.load(self.exit_table, self.fit_table, partial=partial)
-        unified = load.kv_unified if self.kv_unified is None else self.kv_unified
-        return msgspec.structs.replace(
-            load,
-            instance=self.name,
-            model=self.model,
-            n_slots=self.n_slots,
-            n_ctx_slot=self.n_ctx_slot,
-            kv_unified=unified,
-            listening=self.listening,
-            exit_status=self.exit_status,
-        )
 
 
 class _Scan(msgspec.Struct):
@@ -119,10 +73,6 @@ class _Scan(msgspec.Struct):
     forced_stop: bool
 
 
-_Take = Callable[[bytes, int, int], None]
-"""Reads a line with a mark, given its block, the mark's position, and the line's end."""
-
-
 class LogReader:
     """Reads one log.
 
@@ -132,10 +82,10 @@ class LogReader:
 
     def __init__(self) -> None:
         self._slots = SlotReader()
-        self._instances: dict[str, _Instance] = {}
+        self._instances: dict[str, Instance] = {}
         self._crashes: dict[str, CrashReader] = {}
         self._child_crash: Crash | None = None
-        self._ports: dict[str, str] = {}  # a router's model name -> the port of its last child
+        self._children: dict[str, Instance] = {}  # of a router, by the model's name
         self._current = ""  # the instance that loaded last
         self._build: str | None = None
         self._verbosity: int | None = None
@@ -150,7 +100,7 @@ class LogReader:
         self._continued: tuple[int, Callable[[bytes], None]] | None = None
         self._finished = False
         self._scanned: tuple[int, _Scan] | None = None
-        self._marks: tuple[tuple[bytes, _Take], ...] = (
+        self._marks: tuple[tuple[bytes, Take], ...] = (
             (b" size", self._take_memory),
             (b"prompt eval time", self._take_timing),
             (b"processing task", self._slots.take_launch),
@@ -162,14 +112,14 @@ class LogReader:
             (b"GGML_ASSERT", self._take_assert),
             (b"current device: ", self._take_device),
         )
-        self._head_marks: tuple[tuple[bytes, _Take], ...] = (
+        self._head_marks: tuple[tuple[bytes, Take], ...] = (
             (b"build", self._take_build),
             (b"verbosity = ", self._take_verbosity),
             (b"system_info", self._take_system),
             (b"listening", self._take_listening),
             (b"new slot", self._take_new_slot),
         )
-        self._router_marks: tuple[tuple[bytes, _Take], ...] = (
+        self._router_marks: tuple[tuple[bytes, Take], ...] = (
             (b"server instance with name", self._take_child),
             (b"exited with status", self._take_child),
         )
@@ -214,7 +164,7 @@ class LogReader:
             self._partial = self._partial[:LINE_BYTES]
             self._skipping = True
         if end:
-            self._read_block(_cap_lines(data[:end]))
+            self._read_block(cap_lines(data[:end]))
 
     def finish(self) -> LogFacts:
         """Everything that was read; the log has ended, so a last line without newline counts."""
@@ -229,13 +179,13 @@ class LogReader:
         """Read whole lines."""
         if self._continued is not None:
             self._continue(block, 0)
-        hits = _find(block, 0, self._marks)
+        hits = find_marks(block, 0, self._marks)
         in_head = self._offset < _HEAD_BYTES
         if in_head:
             hits += self._find_head(block)
         if in_head or len(self._instances) > 1:
-            hits += _find(block, 0, self._router_marks)
-        hits.sort(key=_by_position)
+            hits += find_marks(block, 0, self._router_marks)
+        hits.sort(key=by_position)
         for position, end, take in hits:
             take(block, position, end)
             if self._continued is not None:
@@ -250,9 +200,9 @@ class LogReader:
             tail, self._cut_tail = tail[-TAIL_BYTES:], True
         self._tail = tail
 
-    def _find_head(self, block: bytes) -> list[tuple[int, int, _Take]]:
+    def _find_head(self, block: bytes) -> list[Hit]:
         reach = _HEAD_BYTES - self._offset
-        return [hit for hit in _find(block, 0, self._head_marks) if hit[0] < reach]
+        return [hit for hit in find_marks(block, 0, self._head_marks) if hit[0] < reach]
 
     def _before(self, block: bytes, start: int) -> list[bytes]:
         """The lines before the one at `start`, the nearest last, over so many bytes."""
@@ -273,10 +223,13 @@ class LogReader:
             take(block[start:end])
             start = end + 1
 
-    def _instance(self, name: str) -> _Instance:
+    def _instance(self, name: str, new: Instance | None = None) -> Instance:
+        """The process of that name, made where it is new."""
         found = self._instances.get(name)
         if found is None:
-            found = self._instances[name] = _Instance(name)
+            if len(self._instances) >= _MOST_INSTANCES:
+                return new or Instance(name)
+            found = self._instances[name] = new or Instance(name)
         return found
 
     def _take_timing(self, block: bytes, position: int, end: int) -> None:
@@ -286,14 +239,18 @@ class LogReader:
     def _take_memory(self, block: bytes, position: int, end: int) -> None:
         if block[position - 12 : position] == b" total state":
             return  # the host prompt cache's, at every save
-        raw = _line(block, position, end)
+        raw = line_at(block, position, end)
         line = read_line(raw)
-        instance = self._instance(line.instance)
-        if instance.memory.take(line.text):
-            self._current = line.instance
-            if b"size = " in raw and raw.rstrip().endswith(b"MiB") and b"buffer" not in raw:
-                # a size line that someone broke after its total
-                self._continued = (3, self._take_size_rest(line.instance))
+        known = self._instances.get(line.instance)
+        instance = known or Instance(line.instance)
+        if not instance.memory.take(line.text):
+            return
+        if known is None:
+            instance = self._instance(line.instance, instance)
+        self._current = instance.name
+        if line.text.rstrip().endswith("MiB") and "buffer" not in line.text:
+            # a size line that someone broke after its total
+            self._continued = (3, self._take_size_rest(line.instance))
 
     def _take_size_rest(self, name: str) -> Callable[[bytes], None]:
         def take(raw: bytes) -> None:
@@ -304,47 +261,32 @@ class LogReader:
         return take
 
     def _take_slots(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        line = read_line(raw)
-        if "initializing" not in line.text:
-            return
-        text = raw.decode("utf-8", "replace")
-        slots = _N_SLOTS.search(text)
-        if slots is None:
-            return
-        instance = self._instance(line.instance)
-        instance.serving = True
-        instance.memory.begin_serving()
-        instance.n_slots = int(slots[1])
-        context = _N_CTX_SLOT.search(text)
-        if context is not None:
-            instance.n_ctx_slot = int(context[1])
-        unified = _UNIFIED.search(text)
-        if unified is not None:
-            instance.kv_unified = unified[1] == "true"
-        self._current = line.instance
+        raw = line_at(block, position, end)
+        slots = parse_slots(raw.decode("utf-8", "replace"))
+        if slots is not None:
+            instance = self._instance(read_line(raw).instance)
+            instance.begin_serving(slots)
+            self._current = instance.name
 
     def _take_new_slot(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        text = raw.decode("utf-8", "replace")
-        match = _NEW_SLOT.search(text) or _N_CTX_SLOT.search(text)
-        if match is None:
-            return
-        instance = self._instance(read_line(raw).instance)
-        if instance.n_ctx_slot is None:
-            instance.n_ctx_slot = int(match[1])
+        raw = line_at(block, position, end)
+        n_ctx_slot = parse_new_slot(raw.decode("utf-8", "replace"))
+        if n_ctx_slot is not None:
+            instance = self._instance(read_line(raw).instance)
+            if instance.n_ctx_slot is None:
+                instance.n_ctx_slot = n_ctx_slot
 
     def _take_loading(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        line = read_line(raw)
+        line = read_line(line_at(block, position, end))
         if "loading draft model" in line.text:
             self._instance(line.instance).memory.begin_draft()
-        elif _LOADING.search(line.text) is not None:
-            self._instance(line.instance).begin_load()
-            self._current = line.instance
+        elif begins_load(line.text):
+            instance = self._instance(line.instance)
+            instance.begin_load()
+            self._current = instance.name
 
     def _take_table(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
+        raw = line_at(block, position, end)
         line = read_line(raw)
         instance = self._instance(line.instance)
         rows = read_table(line.record)
@@ -360,85 +302,63 @@ class LogReader:
             instance.take_table((), new=True)
 
     def _take_assert(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        if not is_prose(read_line(raw).text):
-            self._note_crash(raw)
+        self._note_crash(line_at(block, position, end))
 
     def _take_device(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        line = read_line(raw)
-        if is_prose(line.text):
-            return
+        raw = line_at(block, position, end)
+        instance = read_line(raw).instance
         for neighbour in self._before(block, end - len(raw))[-_CRASH_LINES:]:
-            if read_line(neighbour).instance == line.instance:
+            if read_line(neighbour).instance == instance:
                 self._note_abort(neighbour)
         self._note_crash(raw)
         self._continued = (_CRASH_LINES, self._note_abort)
 
     def _note_crash(self, raw: bytes) -> None:
         line = read_line(raw)
-        self._crashes.setdefault(line.instance, CrashReader()).take(line)
+        reader = self._crashes.get(line.instance) or CrashReader()
+        if reader.take(line) and len(self._crashes) < _MOST_INSTANCES:
+            self._crashes[line.instance] = reader
 
     def _note_abort(self, raw: bytes) -> None:
         if b" error" in raw:
             self._note_crash(raw)
 
     def _take_child(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        text = read_line(raw).text
-        match = _SPAWNED.search(text)
-        if match is not None:
-            self._ports[match["name"]] = match["port"]
-            self._instance(match["port"]).model = match["name"]
-            return
-        match = _EXITED.search(text)
-        if match is None:
-            return
-        port, status = self._ports.get(match["name"], ""), int(match["status"])
-        if port:
-            self._instance(port).exit_status = status
-        if status != 0 and self._child_crash is None:
-            self._child_crash = Crash("child", message=match[0], instance=port)
+        text = read_line(line_at(block, position, end)).text
+        spawned = parse_spawned(text)
+        if spawned is not None:
+            name, port = spawned
+            instance = self._instance(port)
+            instance.model = name
+            self._children[name] = instance
+        exited = parse_exited(text)
+        if exited is not None:
+            name, status, words = exited
+            child = self._children.get(name)
+            if child is not None:
+                child.exit_status = status
+            if status != 0 and self._child_crash is None:
+                port = "" if child is None else child.name
+                self._child_crash = Crash("child", message=words, instance=port)
 
     def _take_build(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        if self._build is not None:
-            return
-        text = raw.decode("utf-8", "replace")
-        match = _BUILD_INFO.search(text)
-        if match is not None:
-            self._build = match[1]
-            return
-        for pattern in _BUILD:
-            match = pattern.search(text)
-            if match is not None:
-                self._build = f"b{match[1]}-{match[2]}"
-                return
+        if self._build is None:
+            self._build = parse_build(line_at(block, position, end).decode("utf-8", "replace"))
 
     def _take_verbosity(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        match = _VERBOSITY.search(raw)
-        if match is not None and self._verbosity is None:
-            self._verbosity = int(match[1])
+        if self._verbosity is None:
+            self._verbosity = parse_verbosity(read_line(line_at(block, position, end)).text)
 
     def _take_system(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        match = _SYSTEM.search(read_line(raw).text)
-        if match is not None and not self._cpu_features:
-            self._cpu_features = match[1]
+        if not self._cpu_features:
+            text = read_line(line_at(block, position, end)).text
+            self._cpu_features = parse_cpu_features(text) or ""
 
     def _take_listening(self, block: bytes, position: int, end: int) -> None:
-        raw = _line(block, position, end)
-        line = read_line(raw)
-        match = _LISTENING.search(line.text)
-        if match is not None:
-            url = match[1]
-        else:
-            match = _LISTENING_AT.search(line.text)
-            if match is None:
-                return
-            url = f"http://{match['host']}:{match['port']}"
-        self._instance(line.instance).listening = url
+        line = read_line(line_at(block, position, end))
+        url = parse_listening(line.text)
+        if url is not None:
+            self._instance(line.instance).listening = url
 
     def facts(self) -> LogFacts:
         """What was read so far; a last line without newline is left out until it is complete."""
@@ -472,7 +392,7 @@ class LogReader:
         by_name = {load.instance: load for load in loads}
         for name in ("", self._current):
             instance = self._instances.get(name)
-            if instance is not None and instance.memory.loaded:
+            if instance is not None and instance.loaded:
                 return by_name[name]
         return by_name.get(self._current, by_name.get("", Load()))
 
@@ -485,9 +405,9 @@ class LogReader:
             tail = tail[tail.find(b"\n") + 1 :]
         crashes = {name: CrashReader(reader.crash) for name, reader in self._crashes.items()}
         failures = FailureReader()
-        for raw in _marked_lines(tail, _SCAN_MARKS):
+        for raw in marked_lines(tail, _SCAN_MARKS):
             line = read_line(raw)
-            if is_prose(line.text):
+            if raw.startswith(b"# "):
                 continue
             instance = self._instances.get(line.instance)
             failures.take(line, serving=instance is not None and instance.serving)
@@ -506,48 +426,3 @@ class LogReader:
         )
         self._scanned = (self._offset, scan)
         return scan
-
-
-def _line(block: bytes, position: int, end: int) -> bytes:
-    return block[block.rfind(b"\n", 0, position) + 1 : end]
-
-
-def _by_position(hit: tuple[int, int, _Take]) -> int:
-    return hit[0]
-
-
-def _find(
-    block: bytes, start: int, marks: tuple[tuple[bytes, _Take], ...]
-) -> list[tuple[int, int, _Take]]:
-    """Each line that holds a mark, as (position of the mark, end of the line, reader)."""
-    hits = []
-    find = block.find
-    for mark, take in marks:
-        position = find(mark, start)
-        while position >= 0:
-            end = find(b"\n", position)
-            hits.append((position, end, take))
-            position = find(mark, end)
-    return hits
-
-
-def _marked_lines(block: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
-    """The lines that hold any of the marks, each once, in order."""
-    spans = set()
-    find = block.find
-    for mark in marks:
-        position = find(mark)
-        while position >= 0:
-            end = find(b"\n", position)
-            spans.add((block.rfind(b"\n", 0, position) + 1, end))
-            position = find(mark, end)
-    return [block[start:end] for start, end in sorted(spans)]
-
-
-def _cap_lines(block: bytes) -> bytes:
-    """`block` with lines longer than `LINE_BYTES` cut; a window without newline tells of one."""
-    find = block.find
-    for start in range(0, len(block) - _WINDOW, _WINDOW):
-        if find(b"\n", start, start + _WINDOW) < 0:
-            return b"\n".join(line[:LINE_BYTES] for line in block.split(b"\n"))
-    return block

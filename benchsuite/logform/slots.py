@@ -33,6 +33,7 @@ _REUSED = re.compile(
     rb'|\bp0"?[=:](\d{1,12})'  # ik_llama and JSON
 )
 _HEADER_LINES = 8
+_MOST_SLOTS = 4096
 _CACHE_STATE = re.compile(
     rb"cache state: (\d{1,12}) prompts?, (\d{1,12}(?:\.\d+)?) MiB "
     rb"\(limits: (-?\d{1,12}(?:\.\d+)?) MiB"
@@ -79,7 +80,9 @@ class SlotReader:
         start = block.rfind(b"\n", 0, position) + 1
         slot = _slot(block, start, end)
         if slot is not None and slot[1] >= 0:
-            _append(self.launches, SlotLaunch(slot[0], slot[1], _instance(block, start, end)))
+            instance = _instance(block, start, end)
+            self._reused.pop((instance, slot[0]), None)  # a restarted server counts anew
+            _append(self.launches, SlotLaunch(slot[0], slot[1], instance))
 
     def take_reuse(self, block: bytes, position: int, end: int) -> None:
         """`..., end)`: tokens kept in the slot; repeated for each batch, only the first counts."""
@@ -96,6 +99,8 @@ class SlotReader:
         instance = _instance(block, start, end)
         key = (instance, slot)
         if self._reused.get(key) != task:
+            if len(self._reused) > _MOST_SLOTS:
+                self._reused.clear()
             self._reused[key] = task
             _append(self.reuses, PromptReuse(slot, task, cached, instance))
 
@@ -116,8 +121,12 @@ class SlotReader:
             True if the line of decoding is still to come.
         """
         start = block.rfind(b"\n", 0, position) + 1
-        slot = _slot(block, start, end)
         instance = _instance(block, start, end)
+        own = _SLOT.search(block, start, position)
+        if own is not None:
+            slot: tuple[int, int] | None = (int(own[1]), int(own[2]))
+        else:
+            slot = _slot(block, start, end)
         if slot is None:
             if _NOT_A_SLOT.search(block, start, end):
                 return False
@@ -135,6 +144,7 @@ class SlotReader:
             decode is not None
             and block.find(b"\n", end + 1, below) < 0
             and block[below - 7 : below] != b"prompt "
+            and (own is None or block.find(own[0], end, below) >= 0)
             and _instance(block, end + 1, below) == instance
         ):
             _append(
@@ -150,6 +160,8 @@ class SlotReader:
                 ),
             )
             return False
+        if len(self._pending) > _MOST_SLOTS:
+            self._pending.clear()
         self._pending[instance, number] = SlotTiming(
             number, task, float(prompt[1]), int(prompt[2]), instance=instance
         )
