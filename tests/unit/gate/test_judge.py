@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import gate_example as example
 import msgspec
 import pytest
 
@@ -16,6 +15,7 @@ from benchsuite.model.scenario import GateSpec, Regression, SameAs, When
 from benchsuite.model.verdict import GateResult
 from benchsuite.store.accept import accept
 from benchsuite.store.baselines import Baselines, load_baselines
+from tests.unit.gate import gate_example as example
 
 KV = GateSpec("kv_mib", equals_baseline=True, line=7)
 CACHED = GateSpec('cached_tokens{session="A",turn="2"}', equals_baseline=True, line=8)

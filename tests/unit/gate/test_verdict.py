@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gate_example as example
 import msgspec
 import pytest
 
 from benchsuite.gate.verdict import bisect_code, verdict, worst_code
 from benchsuite.model.record import Failure
 from benchsuite.model.verdict import GateResult
+from tests.unit.gate import gate_example as example
 
 replace = msgspec.structs.replace
 
