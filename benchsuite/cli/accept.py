@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from benchsuite.metrics.catalogue import Scope
 
 
 @click.command("accept")
@@ -14,13 +19,26 @@ import click
     metavar="SELECTOR",
     help='Take only this metric, e.g. \'cached_tokens{session="B",turn="2"}\'; may be repeated.',
 )
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(["config", "numerics", "machine"]),
+    help="Write only baselines of this scope: config holds on every machine; may be repeated.",
+)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the baseline.")
 @click.option(
     "--drop-missing",
     is_flag=True,
     help="Let go of values that the baseline has and this run could not measure.",
 )
-def command(run: str, metrics: tuple[str, ...], reason: str, drop_missing: bool) -> None:
+def command(
+    run: str,
+    metrics: tuple[str, ...],
+    scopes: tuple[Scope, ...],
+    reason: str,
+    drop_missing: bool,
+) -> None:
     """Make the measurements of RUN the baseline of its deployment and scenario.
 
     RUN is a run folder, a record.json, an archive of a run from another machine, the beginning
@@ -34,6 +52,7 @@ def command(run: str, metrics: tuple[str, ...], reason: str, drop_missing: bool)
     from benchsuite.report.layout import safe
     from benchsuite.scenario.workspace import load_workspace
     from benchsuite.store.accept import accept
+    from benchsuite.store.baselines import SCOPES
     from benchsuite.store.records import find_run, read_record
 
     workspace = load_workspace()
@@ -48,6 +67,7 @@ def command(run: str, metrics: tuple[str, ...], reason: str, drop_missing: bool)
         reason=reason,
         environ=os.environ,
         metrics=selectors or None,
+        scopes=scopes or SCOPES,
         drop_missing=drop_missing,
     )
     for warning in done.warnings:

@@ -158,7 +158,9 @@ class Watch:
         pause = 0.0005
         while True:
             self._log.poll()
-            fresh = self._log.reader.timings[self._seen_timings :]
+            timings = self._log.reader.timings
+            # the reader drops the oldest half of very many; then all that are left are looked at
+            fresh = timings[self._seen_timings if self._seen_timings <= len(timings) else 0 :]
             for i, served in enumerate(batch):
                 if slots[i] is None:
                     slots[i] = slot_of(served.reply, fresh)

@@ -17,10 +17,10 @@ from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
 from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.collect.watch import Watch
 from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
-from benchsuite.metrics.memory import memory_measurements
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import (

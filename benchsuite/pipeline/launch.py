@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.errors import (
     BenchsuiteError,
@@ -22,7 +23,6 @@ from benchsuite.errors import (
 )
 from benchsuite.logform.facts import LogFacts
 from benchsuite.metrics.catalogue import CATALOGUE
-from benchsuite.metrics.memory import memory_measurements
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.pipeline.context import Outcome, RunContext, Target

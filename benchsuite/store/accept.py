@@ -55,6 +55,7 @@ def accept(
     reason: str,
     environ: Mapping[str, str],
     metrics: Sequence[Selector] | None = None,
+    scopes: Sequence[Scope] = SCOPES,
     drop_missing: bool = False,
 ) -> Accepted:
     """Make a record's measurements the baselines of its deployment and scenario.
@@ -66,6 +67,7 @@ def accept(
         environ: The environment, asked for `CI`.
         metrics: Take only what these select, and leave the rest of the baselines as they are.
             None takes everything.
+        scopes: Write these baselines only; `config` alone is what may travel to other machines.
         drop_missing: Let go of values that the baseline has and the run could not measure.
 
     Raises:
@@ -79,7 +81,7 @@ def accept(
         raise UsageError("a baseline needs a reason", hint="--reason 'what changed, and why'")
     _refuse_failures(record, drop_missing=drop_missing)
     _refuse_idle_selectors(record, metrics)
-    merges = [_Merge(record, folder, scope, metrics, reason.strip()) for scope in SCOPES]
+    merges = [_Merge(record, folder, scope, metrics, reason.strip()) for scope in scopes]
     warnings = _disagreements(record, metrics)
     for merge in merges:
         if merge.name is None and merge.taken:

@@ -29,9 +29,6 @@ ORDER = (
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
-# what derives values from log facts is the one pure function that needs them
-ALLOWED = {("metrics", "logform")}
-
 ASYNCIO = {"client", "drive", "collect", "server", "pipeline"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -60,7 +57,7 @@ def test_imports_look_leftwards(path: Path) -> None:
         return
     for name in _imports(path):
         parts = name.split(".")
-        if parts[0] != "benchsuite" or len(parts) == 1 or (own, parts[1]) in ALLOWED:
+        if parts[0] != "benchsuite" or len(parts) == 1:
             continue
         assert RANK[parts[1]] <= RANK[own], f"{path} imports {name}"
         if parts[1] != own:

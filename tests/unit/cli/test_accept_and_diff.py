@@ -56,6 +56,13 @@ def test_accepting_then_diffing_tells_nothing(
     assert "changed -23.4%" in said
 
 
+def test_one_scope_can_be_accepted(place: Path) -> None:
+    """A baseline for every machine is `config.json` alone."""
+    assert run_command_line(["accept", "aaaa", "--scope", "config", "--reason", "first"]) == 0
+    files = [file.name for file in (place / "baselines").rglob("*") if file.is_file()]
+    assert files == ["config.json"]
+
+
 def test_one_metric_can_be_accepted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The others stay as they were."""
     assert run_command_line(["accept", "aaaa", "--reason", "first"]) == 0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
 from benchsuite.metrics.catalogue import CATALOGUE
-from benchsuite.metrics.memory import memory_measurements
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Measurement, Unmeasured
 
@@ -52,6 +52,20 @@ def test_several_caches_are_told_apart() -> None:
         'kv_cells{cache="full"}': 4096,
         'kv_cells{cache="swa"}': 2048,
     }
+
+
+def test_an_address_is_no_part_of_a_device() -> None:
+    """The port of an RPC server changes from launch to launch; its number does not."""
+    log = (
+        b"llama_kv_cache: RPC0[127.0.0.1:50952] KV buffer size =     4.00 MiB\n"
+        b"llama_kv_cache:        CPU KV buffer size =    12.00 MiB\n"
+        b"llama_kv_cache: size =   16.00 MiB (  4096 cells,   4 layers,  2/2 seqs), "
+        b"K (f16):    8.00 MiB, V (f16):    8.00 MiB\n"
+        b"srv    load_model: initializing, n_slots = 2, n_ctx_slot = 4096, kv_unified = 'false'\n"
+    )
+    measured, _ = memory_measurements(facts_of(log), "B")
+    parts = {m.labels.get("device"): m.value for m in measured if m.name == "kv_mib"}
+    assert parts == {None: 16.0, "RPC0": 4.0, "CPU": 12.0}
 
 
 def test_streams_appear_only_where_they_are_printed() -> None:

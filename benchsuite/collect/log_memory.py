@@ -1,102 +1,24 @@
-"""KV and recurrent-state memory as measurements, from what a server's log says; pure.
-
-Knows the shape of the facts that it needs, not how they were read.
-"""
+"""KV and recurrent-state memory as measurements, from what a server's log says; pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from benchsuite.logform.facts import KvBuffer, KvSize, LogFacts, RsBuffer
 from benchsuite.model.record import Measurement, Unmeasured
 
 PRINT_QUANTUM_MIB = 0.01
 """llama-server prints buffers with two decimals."""
 
 
-class BufferLine(Protocol):
-    """A printed buffer."""
-
-    @property
-    def device(self) -> str: ...
-    @property
-    def mib(self) -> float: ...
-    @property
-    def context(self) -> str: ...
-
-
-class KvBufferLine(BufferLine, Protocol):
-    """A printed KV buffer."""
-
-    @property
-    def cache(self) -> str: ...
-    @property
-    def stream(self) -> str | None: ...
-
-
-_Line = TypeVar("_Line", bound=BufferLine)
-
-
-class KvSizeLine(Protocol):
-    """A printed size of a whole cache."""
-
-    @property
-    def cells(self) -> int | None: ...
-    @property
-    def streams(self) -> int | None: ...
-    @property
-    def cache(self) -> str: ...
-    @property
-    def context(self) -> str: ...
-
-
-class TotalLine(Protocol):
-    """A checked sum; None in its place where it is unknown."""
-
-    @property
-    def mib(self) -> float: ...
-    @property
-    def terms(self) -> int: ...
-
-
-class LoadFacts(Protocol):
-    """What could not be read of a load."""
-
-    @property
-    def unreadable(self) -> tuple[str, ...]: ...
-    @property
-    def unreadable_draft(self) -> tuple[str, ...]: ...
-    @property
-    def unreadable_rs(self) -> tuple[str, ...]: ...
-
-
-class MemoryFacts(Protocol):
-    """What is needed of a log; `benchsuite.logform.facts.LogFacts` is one."""
-
-    @property
-    def kv_buffers(self) -> Sequence[KvBufferLine]: ...
-    @property
-    def kv_sizes(self) -> Sequence[KvSizeLine]: ...
-    @property
-    def kv_total(self) -> TotalLine | None: ...
-    @property
-    def draft_kv_total(self) -> TotalLine | None: ...
-    @property
-    def rs_buffers(self) -> Sequence[BufferLine]: ...
-    @property
-    def rs_total(self) -> TotalLine | None: ...
-    @property
-    def load(self) -> LoadFacts: ...
-    @property
-    def probed(self) -> bool: ...
-    @property
-    def verbosity(self) -> int | None: ...
-    @property
-    def bytes_read(self) -> int: ...
+_ADDRESS = re.compile(r"^([A-Za-z]+\d+)\[.*\]$")
+_Line = TypeVar("_Line", KvBuffer, RsBuffer)
 
 
 def memory_measurements(
-    facts: MemoryFacts, variant: str, trial: int = 1
+    facts: LogFacts, variant: str, trial: int = 1
 ) -> tuple[list[Measurement], list[Unmeasured]]:
     """KV, recurrent state and cells of the last load.
 
@@ -147,19 +69,19 @@ def memory_measurements(
         total = facts.draft_kv_total
         add("kv_mib", total.mib, total.terms, {"context": "draft"})
         draft = [b for b in facts.kv_buffers if b.context == "draft"]
-        for (device,), mib, terms in _sum_by(draft, lambda b: (b.device,)):
+        for (device,), mib, terms in _sum_by(draft, lambda b: (_label(b.device),)):
             add("kv_mib", mib, terms, {"context": "draft", "device": device})
     if facts.load.unreadable_rs:
         miss("rs_mib", _unreadable("recurrent state", facts.load.unreadable_rs))
     elif facts.rs_total is not None:
         add("rs_mib", facts.rs_total.mib, facts.rs_total.terms, {})
         target = [b for b in facts.rs_buffers if b.context == "target"]
-        for (device,), mib, terms in _sum_by(target, lambda b: (b.device,)):
+        for (device,), mib, terms in _sum_by(target, lambda b: (_label(b.device),)):
             add("rs_mib", mib, terms, {"device": device})
     return measured, unmeasured
 
 
-def explain_missing_kv(facts: MemoryFacts) -> str:
+def explain_missing_kv(facts: LogFacts) -> str:
     """One sentence: why KV is unknown, and what would make it known."""
     if facts.load.unreadable:
         return _unreadable("KV", facts.load.unreadable)
@@ -187,21 +109,31 @@ def _unreadable(what: str, found: Sequence[str]) -> str:
 
 
 def _add_kv_parts(
-    buffers: Sequence[KvBufferLine], add: Callable[[str, float, int, dict[str, str]], None]
+    buffers: Sequence[KvBuffer], add: Callable[[str, float, int, dict[str, str]], None]
 ) -> None:
     several = len({buffer.cache for buffer in buffers}) > 1
     streams = [buffer for buffer in buffers if buffer.stream is not None]
-    for (device,), mib, terms in _sum_by(buffers, lambda b: (b.device,)):
+    for (device,), mib, terms in _sum_by(buffers, lambda b: (_label(b.device),)):
         add("kv_mib", mib, terms, {"device": device})
     if several:
-        for (cache, device), mib, terms in _sum_by(buffers, lambda b: (b.cache, b.device)):
+        for (cache, device), mib, terms in _sum_by(buffers, lambda b: (b.cache, _label(b.device))):
             add("kv_mib", mib, terms, {"cache": cache, "device": device})
-    for (device, stream), mib, terms in _sum_by(streams, lambda b: (b.device, b.stream or "")):
+    for (device, stream), mib, terms in _sum_by(
+        streams, lambda b: (_label(b.device), b.stream or "")
+    ):
         add("kv_mib", mib, terms, {"device": device, "stream": stream})
     if several:
-        parts = _sum_by(streams, lambda b: (b.cache, b.device, b.stream or ""))
+        parts = _sum_by(streams, lambda b: (b.cache, _label(b.device), b.stream or ""))
         for (cache, device, stream), mib, terms in parts:
             add("kv_mib", mib, terms, {"cache": cache, "device": device, "stream": stream})
+
+
+def _label(device: str) -> str:
+    """A device's name without the address that changes from launch to launch: `RPC0`.
+
+    `RPC0[127.0.0.1:50952]` has both (build 10434); a name without a number keeps its address.
+    """
+    return _ADDRESS.sub(r"\1", device)
 
 
 def _sum_by(
@@ -216,7 +148,7 @@ def _sum_by(
 
 
 def _add_cells(
-    sizes: Sequence[KvSizeLine],
+    sizes: Sequence[KvSize],
     variant: str,
     trial: int,
     measured: list[Measurement],
