@@ -1,0 +1,146 @@
+"""What a launch's watch makes of replies, logs and counters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.watch import Watch
+from benchsuite.drive.driver import Served
+from benchsuite.errors import ServerLiedError
+
+TIMING = (
+    "slot print_timing: id  {slot} | task 0 | prompt eval time =      26.09 ms /    {n} tokens"
+    " (    1.04 ms per token,   958.33 tokens per second)\n"
+    "slot print_timing: id  {slot} | task 0 |        eval time =       3.61 ms /    16 tokens"
+    " (    0.24 ms per token,  4150.53 tokens per second)\n"
+    "slot print_timing: id  {slot} | task 0 |       total time =      29.70 ms /    41 tokens\n"
+    "slot      release: id  {slot} | task 0 | stop processing: n_tokens = 40, truncated = 0\n"
+)
+
+
+def _served(
+    *, slot: int | None = None, wanted: int | None = None, prompt: int = 25, cached: int = 0
+) -> Served:
+    reply = Reply(
+        text="t",
+        content="t",
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        evaluated_tokens=25,
+        output_tokens=16,
+        slot=slot,
+        finish="length",
+        truncated=False,
+        timings=Timings(
+            cache_n=cached, prompt_n=25, prompt_ms=26.087, predicted_n=16, predicted_ms=3.614
+        ),
+        stamps=Stamps(scheduled_ns=0, sent_ns=0, first_token_ns=5, last_token_ns=9, end_ns=10),
+    )
+    return Served({"session": "A", "turn": "1"}, reply, wanted, alone=True)
+
+
+class Counters:
+    """A server whose `/metrics` moves by fixed amounts at each look."""
+
+    def __init__(self, *steps: dict[str, float] | None) -> None:
+        self._steps = list(steps)
+
+    async def metrics(self) -> dict[str, float] | None:
+        return self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
+
+
+def _watch(
+    batch: Sequence[Served],
+    *,
+    log: Path | None = None,
+    server: Counters | None = None,
+    owned: bool = True,
+) -> Watch:
+    events: list[str] = []
+
+    def keep(kind: str, **fields: Any) -> None:
+        events.append(kind)
+
+    follower = None if log is None else LogFollower(log)
+    client = cast(LlamaClient, server or Counters(None))
+    watch = Watch(client, "B", 1, log=follower, pids=None, keep=keep, owned=owned)
+
+    async def run() -> None:
+        await watch.start()
+        if log is not None:
+            with log.open("a") as stream:
+                for number, _ in enumerate(batch):
+                    stream.write(TIMING.format(slot=1, n=25 + number))
+        await watch.quiet(batch)
+        await watch.snapshot("end")
+        await watch.stop()
+
+    try:
+        asyncio.run(run())
+    finally:
+        if follower is not None:
+            follower.close()
+    return watch
+
+
+def _value(watch: Watch, name: str) -> object:
+    return next((m.value for m in watch.measurements if m.name == name), None)
+
+
+def test_the_slot_of_a_chat_is_read_from_the_logs_timings(tmp_path: Path) -> None:
+    """The reply does not name it; the log's line with the same counts and times does."""
+    assert _value(_watch([_served()], log=tmp_path / "log"), "slot") == 1
+
+
+def test_a_slot_other_than_the_one_asked_for_is_an_error(tmp_path: Path) -> None:
+    """By the log, and by the reply where it names the slot."""
+    with pytest.raises(ServerLiedError, match="asked for slot 9, but slot 1 served"):
+        _watch([_served(wanted=9)], log=tmp_path / "log")
+    with pytest.raises(ServerLiedError, match="asked for slot 9, but slot 0 served"):
+        _watch([_served(slot=0, wanted=9)])
+
+
+def test_a_pinned_request_whose_slot_nobody_tells_is_inconclusive() -> None:
+    """Its numbers may be another slot's, so none of them is measured."""
+    watch = _watch([_served(wanted=1)])
+    assert _value(watch, "cached_tokens") is None
+    missing = {u.name: u for u in watch.unmeasured}
+    assert missing["cached_tokens"].outcome == "inconclusive"
+    assert "pinned to slot 1" in missing["cached_tokens"].reason
+
+
+def test_counts_that_do_not_add_up_are_an_error_on_our_server() -> None:
+    """cached + evaluated is the prompt, on every build."""
+    with pytest.raises(ServerLiedError, match="make 25, but the reply counts 30"):
+        _watch([_served(prompt=30)])
+
+
+def test_counters_that_moved_otherwise_are_an_error_on_our_server() -> None:
+    """Nobody else uses it, so /metrics and the replies count the same tokens."""
+    server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 99.0})
+    with pytest.raises(ServerLiedError, match="counted 99 evaluated tokens"):
+        _watch([_served()], server=server)
+
+
+def test_counters_that_moved_otherwise_are_foreign_traffic_elsewhere() -> None:
+    """Others may have changed the cache, so counts from HTTP are inconclusive."""
+    server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 99.0})
+    watch = _watch([_served()], server=server, owned=False)
+    assert _value(watch, "cached_tokens") is None
+    assert any("someone else uses this server" in u.reason for u in watch.unmeasured)
+    assert any("someone else" in warning for warning in watch.warnings)
+
+
+def test_memory_that_cannot_be_seen_is_not_applicable() -> None:
+    """Over HTTP alone there is no process to read."""
+    watch = _watch([_served()])
+    outcome = {u.name: u.outcome for u in watch.unmeasured}
+    assert outcome["rss_mib"] == "not_applicable"

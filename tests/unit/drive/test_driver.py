@@ -1,0 +1,201 @@
+"""Steps become requests in order, with what the scenario says and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from benchsuite.client.api import LlamaClient
+from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.drive.driver import Driver, Hooks, Served
+from benchsuite.drive.prompts import PromptBook
+from benchsuite.errors import ConnectionLostError
+from benchsuite.model.scenario import (
+    CompleteStep,
+    ConcurrentlyStep,
+    IdleStep,
+    PromptSpec,
+    RequestSpec,
+    SessionSpec,
+    SnapshotStep,
+    Step,
+    TurnStep,
+)
+
+
+class Server:
+    """Answers every request with its number; counts those under way."""
+
+    def __init__(self, *, break_at: int | None = None) -> None:
+        self.sent: list[tuple[str, Any, dict[str, Any]]] = []
+        self.most_at_once = 0
+        self._under_way = 0
+        self._break_at = break_at
+
+    async def tokenise(self, text: str) -> list[int]:
+        return list(range(len(text.split())))
+
+    async def apply_template(self, messages: Sequence[Mapping[str, str]]) -> str:
+        return "|".join(m["content"] for m in messages)
+
+    async def chat(self, messages: Sequence[Mapping[str, str]], fields: dict[str, Any]) -> Reply:
+        return await self._answer("chat", [dict(m) for m in messages], fields)
+
+    async def complete(self, prompt: str, fields: dict[str, Any]) -> Reply:
+        return await self._answer("complete", prompt, fields)
+
+    async def _answer(self, kind: str, what: Any, fields: dict[str, Any]) -> Reply:
+        self.sent.append((kind, what, fields))
+        number = len(self.sent)
+        if number == self._break_at:
+            raise ConnectionLostError("gone")
+        self._under_way += 1
+        self.most_at_once = max(self.most_at_once, self._under_way)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self._under_way -= 1
+        return Reply(
+            text=f"r{number}",
+            content=f"r{number}",
+            prompt_tokens=3,
+            cached_tokens=1,
+            evaluated_tokens=2,
+            output_tokens=4,
+            slot=None,
+            finish="length",
+            truncated=False,
+            timings=Timings(),
+            stamps=Stamps(scheduled_ns=0, sent_ns=0),
+        )
+
+
+class Seen:
+    """What the hooks were told."""
+
+    def __init__(self) -> None:
+        self.progress: list[str] = []
+        self.served: list[Served] = []
+        self.quiet: list[list[str]] = []
+        self.snapshots: list[str] = []
+
+    def hooks(self) -> Hooks:
+        async def quiet(batch: Sequence[Served]) -> None:
+            self.quiet.append([served.words for served in batch])
+
+        async def snapshot(name: str) -> None:
+            self.snapshots.append(name)
+
+        return Hooks(self.progress.append, self.served.append, quiet, snapshot)
+
+
+def _text(text: str) -> PromptSpec:
+    return PromptSpec(text=text)
+
+
+def _drive(
+    steps: Sequence[Step],
+    sessions: Sequence[SessionSpec] = (),
+    *,
+    by_template: bool = False,
+    server: Server | None = None,
+) -> tuple[Server, Seen]:
+    server, seen = server or Server(), Seen()
+    client = cast(LlamaClient, server)
+    driver = Driver(client, PromptBook(), seen.hooks(), chat_by_template=by_template)
+
+    async def run() -> None:
+        await driver.prepare({spec.name: spec for spec in sessions}, steps)
+        await driver.run(steps)
+
+    asyncio.run(run())
+    return server, seen
+
+
+def test_a_session_grows_by_each_turn() -> None:
+    """System prompt, then every message and reply so far, then the new message."""
+    session = SessionSpec("A", system=_text("sys"))
+    server, seen = _drive([TurnStep("A", _text("u1")), TurnStep("A", _text("u2"))], [session])
+    contents = [[m["content"] for m in messages] for _, messages, _ in server.sent]
+    assert contents == [["sys", "u1"], ["sys", "u1", "r1", "u2"]]
+    assert [served.labels for served in seen.served] == [
+        {"session": "A", "turn": "1"},
+        {"session": "A", "turn": "2"},
+    ]
+
+
+def test_requests_carry_what_the_scenario_says_and_no_more() -> None:
+    """Greedy and an output limit by default; `cache_prompt` and `id_slot` only where given."""
+    server, _ = _drive(
+        [TurnStep("A", _text("u"), max_tokens=5), TurnStep("B", _text("u"), max_tokens=6)],
+        [
+            SessionSpec("A"),
+            SessionSpec("B", slot=1, request=RequestSpec(cache_prompt=False, extra={"top_k": 1})),
+        ],
+    )
+    assert [fields for _, _, fields in server.sent] == [
+        {"temperature": 0.0, "max_tokens": 5},
+        {
+            "temperature": 0.0,
+            "top_k": 1,
+            "cache_prompt": False,
+            "id_slot": 1,
+            "max_tokens": 6,
+        },
+    ]
+
+
+def test_pinned_chat_goes_by_the_template_where_the_log_cannot_be_read() -> None:
+    """Only `/completion` names the slot that served; sessions that are free stay with chat."""
+    server, _ = _drive(
+        [TurnStep("A", _text("u")), TurnStep("B", _text("u"))],
+        [SessionSpec("A", system=_text("s"), slot=0), SessionSpec("B")],
+        by_template=True,
+    )
+    assert server.sent[0][:2] == ("complete", "s|u")
+    assert server.sent[0][2]["n_predict"] == 16
+    assert server.sent[1][0] == "chat"
+
+
+def test_branches_run_side_by_side_and_settle_together() -> None:
+    """The steps of one branch keep their order; the quiet point comes after all of them."""
+    step = ConcurrentlyStep(
+        (
+            (TurnStep("A", _text("a1")), TurnStep("A", _text("a2"))),
+            (CompleteStep("raw", _text("p")),),
+        )
+    )
+    server, seen = _drive([step], [SessionSpec("A")])
+    assert server.most_at_once == 2
+    assert seen.quiet == [["turn 1 of session A", "turn 2 of session A", "request raw"]]
+    assert all(not served.alone for served in seen.served)
+
+
+def test_a_broken_branch_ends_the_others() -> None:
+    """The fault is told, and no request is left behind."""
+    branches = tuple((CompleteStep(f"c{i}", _text("p")),) for i in range(4))
+    with pytest.raises(ConnectionLostError, match="gone"):
+        _drive([ConcurrentlyStep(branches)], server=Server(break_at=2))
+
+
+def test_snapshots_are_taken_by_name_and_around_all_steps() -> None:
+    """`ready` before the first step and `end` after the last one need no step."""
+    _, seen = _drive([SnapshotStep("middle"), IdleStep(0.0)])
+    assert seen.snapshots == ["ready", "middle", "end"]
+
+
+def test_a_nonce_changes_texts_and_keeps_their_length() -> None:
+    """A server that may remember yesterday's run is asked something new of the same size."""
+
+    async def texts(nonce: str | None) -> list[str]:
+        book = PromptBook(nonce)
+        server = Server()
+        specs = (PromptSpec(tokens=30, seed=1), PromptSpec(text="hello"))
+        return [await book.text(spec, server.tokenise) for spec in specs]
+
+    plain, other = asyncio.run(texts(None)), asyncio.run(texts("abc"))
+    assert plain[0] != other[0]
+    assert len(plain[0].split()) == len(other[0].split()) == 30
+    assert (plain[1], other[1]) == ("hello", "abc hello")
