@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,33 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.model.record import ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagValue
 from benchsuite.server.locate import ServerBinary
+
+_DEVICE_MASKS = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "GGML_VK_VISIBLE_DEVICES",
+    "ONEAPI_DEVICE_SELECTOR",
+)
+"""Variables that decide which devices a server sees."""
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+HIDDEN = "(hidden)"
+
+
+def recorded_env(declared: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
+    """What a record may keep of a launched server's environment.
+
+    Args:
+        declared: Set by the deployment; values of variables that are named like secrets are
+            hidden.
+        inherited: Ours; only the masks of visible devices are taken from it.
+    """
+    masks = {name: inherited[name] for name in _DEVICE_MASKS if name in inherited}
+    shown = {
+        name: HIDDEN if _SECRET_NAME.search(name) else value for name, value in declared.items()
+    }
+    return masks | shown
 
 
 def launched_facts(

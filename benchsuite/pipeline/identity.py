@@ -64,7 +64,7 @@ def info_of(plan: Plan, launches: Sequence[Launch], commit: str | None) -> Info:
         server="" if first is None else f"{first.kind} {first.path}",
         model="" if first is None else model_words(first.model),
         flags=flags,
-        env=dict(plan.deployment.env),
+        env={} if first is None else dict(first.env),
         commit=commit,
         kernel=f"{platform.system()} {platform.release()}",
         benchsuite=__version__,

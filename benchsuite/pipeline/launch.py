@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.pipeline.context import Outcome, RunContext, Target
-from benchsuite.pipeline.facts import launched_facts
+from benchsuite.pipeline.facts import launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
@@ -72,6 +73,7 @@ class LaunchDrive:
         self._facts: ServerFacts | None = None
         self._doing = "starting"
         self._start_ms: float | None = None
+        self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
 
     async def run(self) -> Outcome:
         """Launch the server, drive the variant's steps, stop the server.
@@ -151,7 +153,7 @@ class LaunchDrive:
                 target.binary,
                 server.command,
                 target.flags(self._variant),
-                self._context.plan.deployment.env,
+                self._recorded_env,
                 target.model,
                 props,
                 log.facts(),
@@ -220,7 +222,7 @@ class LaunchDrive:
             target.binary,
             () if self._server is None else self._server.command,
             target.flags(self._variant),
-            self._context.plan.deployment.env,
+            self._recorded_env,
             target.model,
             {},
             log,
