@@ -95,9 +95,6 @@ def _run_all(
     finished: list[Finished] = []
     for one in prepared:
         progress = make_progress(os.environ, quiet=quiet)
-        if not quiet:
-            for note in one.notes:
-                progress.note(note)
         done = run_scenario(one, os.environ, progress)
         finished.append(done)
         if json_to != "-":

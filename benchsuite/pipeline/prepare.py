@@ -36,8 +36,7 @@ class Prepared(msgspec.Struct, frozen=True):
     baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
     target: Target | None = None  # None for an attached server
     api_key: str | None = None  # of an attached server; in no record
-    notes: tuple[str, ...] = ()  # for the reader: which server, what was passed over
-    warnings: tuple[str, ...] = ()  # for the record
+    warnings: tuple[str, ...] = ()  # for the record: servers that were passed over, and why
 
 
 def prepare(
@@ -52,14 +51,12 @@ def prepare(
     """
     deployment = _deployment(workspace, options)
     target = key = None
-    notes: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     if deployment.attached:
         key = _key(deployment, environ)
     else:
         target = _target(deployment, options, environ)
         passed_over = target.binary.passed_over
-        notes = (*passed_over, f"server: {target.binary.path} ({target.binary.why})")
     plan = make_plan(
         scenario,
         deployment,
@@ -78,7 +75,6 @@ def prepare(
         baselines=baselines,
         target=target,
         api_key=key,
-        notes=notes,
         warnings=passed_over,
     )
 

@@ -23,9 +23,6 @@ class Progress(Protocol):
     def step(self, words: str) -> None:
         """A step begins."""
 
-    def note(self, words: str) -> None:
-        """Something that the reader should keep."""
-
     def close(self) -> None:
         """Nothing more comes; clears the line."""
 
@@ -36,8 +33,6 @@ class QuietProgress:
     def launch(self, words: str) -> None: ...
 
     def step(self, words: str) -> None: ...
-
-    def note(self, words: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -55,9 +50,6 @@ class PlainProgress:
 
     def step(self, words: str) -> None:
         self._say(f"  {words}")
-
-    def note(self, words: str) -> None:
-        self._say(words)
 
     def close(self) -> None: ...
 
@@ -81,9 +73,6 @@ class LiveProgress:
 
     def step(self, words: str) -> None:
         self._show(f"{self._launch}: {words}")
-
-    def note(self, words: str) -> None:
-        self._console.print(words)
 
     def close(self) -> None:
         if self._status is not None:
