@@ -11,16 +11,15 @@ with single letters. What is returned was counted as it stands.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from benchsuite.errors import UsageError
+from benchsuite.model.tiny_words import TINY_WORDS
 
 Tokenise = Callable[[str], Awaitable[list[int]]]
 """Token ids of a text, no special tokens added."""
 
-_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 _LETTERS = "bcdfghjklmnpqrstvwxz"
-_WORDS = 200
 _BACK_OFF = 3
 """Words given up at the end, one by one, where letters cannot fill what is missing."""
 
@@ -48,20 +47,6 @@ _COMMON = (
 )
 
 
-def _tiny_words() -> list[str]:
-    # the tiny model's vocabulary holds exactly these, each with its space
-    draw = random.Random(7)
-    words: set[str] = set()
-    while len(words) < _WORDS:
-        words.add(
-            draw.choice(_CONSONANTS)
-            + draw.choice(_VOWELS)
-            + draw.choice(_CONSONANTS)
-            + draw.choice(_VOWELS)
-        )
-    return sorted(words)
-
-
 class _Stream:
     """The endless text of one seed over one list of words, as long as asked for.
 
@@ -69,7 +54,7 @@ class _Stream:
     neighbouring seeds no two begin with the same four; the rest is drawn at random.
     """
 
-    def __init__(self, words: list[str], seed: int) -> None:
+    def __init__(self, words: Sequence[str], seed: int) -> None:
         self._list = words
         # scattered by a multiplier without common factor, so that neighbours do not look alike
         code = (seed * 7919 + 104729) % (len(words) ** 3 * len(_LETTERS))
@@ -141,7 +126,7 @@ async def exact_prompt(
         raise UsageError(f"a prompt has at least 1 token, not {tokens}")
     counter = _Counter(tokens, tokenise, model)
     # one token a word: right at once on the tiny model, then on most others
-    for words in (_tiny_words(), _COMMON.split()):
+    for words in (TINY_WORDS, tuple(_COMMON.split())):
         stream = _Stream(words, seed)
         text = stream.text(tokens - 1)
         count = await counter.count(text)

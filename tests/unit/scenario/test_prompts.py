@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 from collections.abc import Callable
 
@@ -12,23 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchsuite.errors import UsageError
+from benchsuite.model.tiny_words import TINY_WORDS
 from benchsuite.scenario import prompts
 from benchsuite.scenario.prompts import exact_prompt
 
 Split = Callable[[str], list[str]]
 
 
-def tiny_vocabulary() -> set[str]:
-    """The tiny model's 200 words, each one token with its space."""
-    draw = random.Random(7)
-    words: set[str] = set()
-    while len(words) < 200:
-        parts = [draw.choice(letters) for letters in ("bdfgklmnprstvz", "aeiou") * 2]
-        words.add(" " + "".join(parts))
-    return words
-
-
-TINY = tiny_vocabulary()
+TINY = {f" {word}" for word in TINY_WORDS}
 COMMON = set(prompts._COMMON.split())
 
 
