@@ -17,11 +17,11 @@ import pytest
 from benchsuite.server.embedded_flags import OPTIONS
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
+from benchsuite.server.tiny_model import tiny_model
 from tests.integration.server_under_test import (
     ask,
     embedded,
     is_healthy,
-    make_model,
     needs_embedded,
 )
 
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small.gguf")
+    return tiny_model(tmp_path_factory.mktemp("model"))
 
 
 def look(
@@ -130,7 +130,7 @@ TOGETHER: dict[tuple[str, ...], Callable[[Seen], object]] = {
     ("--no-slots",): lambda s: s.answers["slots"] == 501,
     ("--slot-save-path", "."): lambda s: s.answers["save"] == 200,
     ("--reasoning-budget", "0"): lambda s: "reasoning budget: tokens=0" in s.log,
-    ("--chat-template", "chatml"): lambda s: "user\nba<|im_end|>\n" in s.answers["template"],
+    ("--chat-template", "zephyr"): lambda s: "<|user|>\nba" in s.answers["template"],
     ("--no-prefill-assistant",): lambda s: s.answers["template"].count("assistant") == 2,
 }
 EXCLUDES_OTHERS = ("--cache-reuse",)  # works on cached prompts only, which --no-cache-prompt ends

@@ -21,6 +21,7 @@ from benchsuite.errors import MachineError, ServerHangError, ServerStartError
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch, wait_until_healthy
 from benchsuite.server.locate import ServerBinary
+from benchsuite.server.tiny_model import tiny_model
 from tests.integration.server_under_test import (
     FLAGS,
     STAND_INS,
@@ -30,7 +31,6 @@ from tests.integration.server_under_test import (
     is_alive,
     is_healthy,
     linux_only,
-    make_model,
     stand_in,
     wheel_binary,
 )
@@ -43,7 +43,7 @@ Starter = Callable[..., LaunchedServer]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model") / "small.gguf")
+    return tiny_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
