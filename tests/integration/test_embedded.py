@@ -27,6 +27,11 @@ from tests.integration.server_under_test import (
 
 pytestmark = [pytest.mark.server, needs_embedded]
 
+TEMPLATE = (
+    "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+
 BARE = ("--ctx-size", "512", "-lv", "5", "-t", "1")  # two threads on a busy machine crawl
 
 
@@ -130,7 +135,7 @@ TOGETHER: dict[tuple[str, ...], Callable[[Seen], object]] = {
     ("--no-slots",): lambda s: s.answers["slots"] == 501,
     ("--slot-save-path", "."): lambda s: s.answers["save"] == 200,
     ("--reasoning-budget", "0"): lambda s: "reasoning budget: tokens=0" in s.log,
-    ("--chat-template", "zephyr"): lambda s: "<|user|>\nba" in s.answers["template"],
+    ("--chat-template", TEMPLATE): lambda s: "[user] ba" in s.answers["template"],
     ("--no-prefill-assistant",): lambda s: s.answers["template"].count("assistant") == 2,
 }
 EXCLUDES_OTHERS = ("--cache-reuse",)  # works on cached prompts only, which --no-cache-prompt ends
