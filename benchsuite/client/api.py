@@ -112,18 +112,6 @@ class LlamaClient:
             raise self._refused("/metrics", response, content)
         return parse_counters(content.decode("utf-8", "replace"))
 
-    async def slots(self) -> list[dict[str, Any]] | None:
-        """The objects of `/slots`; None where the endpoint is off (501) or absent."""
-        try:
-            body = await self._json("GET", "/slots")
-        except RequestRefusedError as error:
-            if error.status in (404, 501):
-                return None
-            raise
-        if not isinstance(body, list):
-            raise ServerLiedError("/slots should be a list")
-        return [expect_object(slot, "a slot of /slots") for slot in body]
-
     # text and tokens
 
     async def tokenise(self, text: str) -> list[int]:

@@ -78,7 +78,6 @@ class Driver:
         self._hooks = hooks
         self._chat_by_template = chat_by_template
         self._conversations: dict[str, Conversation] = {}
-        self.doing = "preparing prompts"
 
     async def prepare(self, sessions: dict[str, SessionSpec], steps: Sequence[Step]) -> None:
         """Make every text before the first request, so that making them disturbs nothing."""
@@ -110,13 +109,13 @@ class Driver:
             case ConcurrentlyStep():
                 await self._hooks.quiet(await self._concurrently(step))
             case IdleStep():
-                self._tell(f"idle for {step.seconds:g} s")
+                self._hooks.progress(f"idle for {step.seconds:g} s")
                 await asyncio.sleep(step.seconds)
             case SnapshotStep():
                 await self._snapshot(step.name)
 
     async def _snapshot(self, name: str) -> None:
-        self._tell(f"snapshot {name}")
+        self._hooks.progress(f"snapshot {name}")
         await self._hooks.snapshot(name)
 
     async def _concurrently(self, step: ConcurrentlyStep) -> list[Served]:
@@ -146,7 +145,7 @@ class Driver:
         conversation = self._conversations[step.session]
         spec = conversation.spec
         labels = {"session": spec.name, "turn": str(conversation.turns + 1)}
-        self._tell(describe_labels(labels))
+        self._hooks.progress(describe_labels(labels))
         user = await self._prompts.text(step.user, self._client.tokenise)
         messages = conversation.ask(user)
         fields = _fields(spec.request, spec.slot)
@@ -160,14 +159,10 @@ class Driver:
 
     async def _complete(self, step: CompleteStep, alone: bool) -> Served:
         labels = {"request": step.id}
-        self._tell(describe_labels(labels))
+        self._hooks.progress(describe_labels(labels))
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
         fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
         return Served(labels, await self._client.complete(prompt, fields), step.slot, alone)
-
-    def _tell(self, words: str) -> None:
-        self.doing = words
-        self._hooks.progress(words)
 
 
 def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:

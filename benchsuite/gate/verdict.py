@@ -62,6 +62,9 @@ def verdict(
     applicable = [g for g in gates if g.outcome != "not applicable"]
     if not applicable and not found:
         found.append((ExitCode.INCONCLUSIVE, _nothing_applied(gates)))
+    if not any(g.level == "block" for g in applicable) and not found:
+        words = "every gate that applies only advises, so nothing was decided"
+        found.append((ExitCode.INCONCLUSIVE, words))
     found.sort(key=lambda part: _RANKS.index(part[0]))
     code = found[0][0] if found else ExitCode.PASS
     return Verdict(
@@ -95,7 +98,9 @@ def bisect_code(
         0 good; 1 bad: a gate failed, or the server crashed or hung after it was healthy; 125 to
         skip a build that cannot be judged; 128 and above to stop bisecting.
     """
-    if code in (ExitCode.PASS, ExitCode.GATE_FAILED, ExitCode.INTERRUPTED):
+    if code == ExitCode.PASS:
+        return BISECT_GOOD
+    if code in (ExitCode.GATE_FAILED, ExitCode.INTERRUPTED):
         return code
     if code == ExitCode.SERVER_FAILED:
         bad = any(f.healthy_before and f.kind in ("crash", "hang") for f in failures)

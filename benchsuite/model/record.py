@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -164,4 +164,3 @@ class RunRecord(msgspec.Struct, frozen=True):
     baseline: str | None = None  # where the baselines came from
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
-    extra: dict[str, Any] = {}

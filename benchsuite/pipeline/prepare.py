@@ -17,6 +17,7 @@ from benchsuite.pipeline.options import RunOptions
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
+from benchsuite.server.environment import hidden_flags
 from benchsuite.server.gguf_facts import read_model_facts
 from benchsuite.server.locate import locate, read_help
 from benchsuite.server.tiny_model import tiny_model
@@ -36,7 +37,7 @@ class Prepared(msgspec.Struct, frozen=True):
     baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
     target: Target | None = None  # None for an attached server
     api_key: str | None = None  # of an attached server; in no record
-    warnings: tuple[str, ...] = ()  # for the record: servers that were passed over, and why
+    warnings: tuple[str, ...] = ()  # for the record: servers passed over, variables left out
 
 
 def prepare(
@@ -51,12 +52,12 @@ def prepare(
     """
     deployment = _deployment(workspace, options)
     target = key = None
-    passed_over: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if deployment.attached:
         key = _key(deployment, environ)
     else:
         target = _target(deployment, options, environ)
-        passed_over = target.binary.passed_over
+        warnings = (*target.binary.passed_over, *_left_out(environ))
     plan = make_plan(
         scenario,
         deployment,
@@ -75,8 +76,20 @@ def prepare(
         baselines=baselines,
         target=target,
         api_key=key,
-        warnings=passed_over,
+        warnings=warnings,
     )
+
+
+def _left_out(environ: Mapping[str, str]) -> list[str]:
+    names = hidden_flags(environ)
+    if not names:
+        return []
+    return [
+        (
+            f"not passed on to the server: {', '.join(names)}; put flags where they are seen, into "
+            "the deployment or --set"
+        )
+    ]
 
 
 def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:

@@ -78,6 +78,15 @@ def test_advice_never_moves_the_exit_code() -> None:
     assert found.reasons == ()
 
 
+def test_a_run_with_nothing_but_advice_decided_nothing() -> None:
+    """No gate that could fail was judged, so green would be a promise that nobody checked."""
+    run = example.record(("B",))
+    found = verdict(run, [gate("pass", "advise"), gate("fail", "advise")])
+    assert found.exit_code == 3
+    assert "only advises" in found.reasons[0]
+    assert verdict(run, [gate("pass", "advise"), gate("pass")]).exit_code == 0
+
+
 def test_require_all_fails_what_is_not_applicable() -> None:
     """The reason says that the option did it."""
     run = example.record(("B",))
