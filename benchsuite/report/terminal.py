@@ -330,4 +330,16 @@ def _foot(
         lines.append(safe(f"baseline: {source}"))
     if stored:
         lines.append(safe(f"run: {stored}"))
+    if reason := _untold_reason(record):
+        lines += wrap(safe(f"why: {reason}"), look.width)
     return lines
+
+
+def _untold_reason(record: RunRecord) -> str:
+    """The verdict's reason where no gate and no launch shows it: nothing was decided."""
+    verdict = record.verdict
+    if verdict is None or verdict.outcome != "inconclusive":
+        return ""
+    shown = any(gate.outcome == "inconclusive" and gate.level == "block" for gate in record.gates)
+    failed = any(launch.failure is not None for launch in record.launches)
+    return "" if shown or failed or not verdict.reasons else verdict.reasons[0]
