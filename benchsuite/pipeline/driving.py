@@ -15,8 +15,8 @@ from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import Driver, Hooks
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
+from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
-from benchsuite.server.ending import Evidence
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
 
@@ -24,7 +24,7 @@ async def wait_for(
     server: LaunchedServer, client: LlamaClient, log: LogFollower, limit: float
 ) -> None:
     """Wait until a launched server is healthy; raises as `wait_until_healthy`."""
-    await wait_until_healthy(server, partial(_is_healthy, client), limit, partial(evidence, log))
+    await wait_until_healthy(server, partial(_is_healthy, client), limit, partial(_evidence, log))
 
 
 async def drive(
@@ -60,11 +60,9 @@ async def drive(
         await watch.stop()
 
 
-def evidence(log: LogFollower) -> Evidence:
-    """What a server's log tells about its end, read now."""
+def _evidence(log: LogFollower) -> LogFacts:
     log.poll()
-    facts = log.facts()
-    return Evidence(None if facts.crash is None else facts.crash.sentence, facts.last_lines)
+    return log.facts()
 
 
 async def _is_healthy(client: LlamaClient) -> bool:

@@ -235,7 +235,7 @@ class LaunchDrive:
             ]
             unmeasured += unread
         if failure is None and end is not None and _crashed(end, log):
-            told = describe_end(end.exit_code, end.signal, last_lines=log.last_lines)
+            told = describe_end(end.exit_code, end.signal, log)
             failure = Failure(
                 "crash",
                 f"the server crashed while it was stopped: {end.crash or told}",
@@ -274,12 +274,9 @@ async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | N
 
 
 def _how(end: ServerEnd, log: LogFollower | None) -> str:
-    if log is None:
-        return describe_end(end.exit_code, end.signal)
-    log.poll()
-    facts = log.facts()
-    crash = None if facts.crash is None else facts.crash.sentence
-    return describe_end(end.exit_code, end.signal, crash_text=crash, last_lines=facts.last_lines)
+    if log is not None:
+        log.poll()
+    return describe_end(end.exit_code, end.signal, None if log is None else log.facts())
 
 
 def _crashed(end: ServerEnd, log: LogFacts) -> bool:

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Literal
 
 from benchsuite.errors import MachineError, ServerHangError, ServerStartError
+from benchsuite.logform.facts import LogFacts
+from benchsuite.logform.reader import LogReader
 from benchsuite.model.record import ServerEnd
-from benchsuite.server.ending import Evidence, describe_end, error_lines, lost_the_port
+from benchsuite.server.ending import describe_end, error_lines, lost_the_port
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
@@ -43,7 +45,6 @@ LOG_CAP_BYTES = 1024 * MIB
 """How large a server's log may grow before the server is killed."""
 
 _TAIL_BYTES = 64 * 1024
-_LAST_LINES = 40
 _FORCE_S = 5.0  # for the kernel to end a killed process; longer means it hangs in a device
 _TERM = 15
 _CRASH_SIGNALS = (4, 6, 7, 8, 11)
@@ -141,9 +142,9 @@ class LaunchedServer:
         """Process ids of the server and its descendants; empty once it has ended."""
         return [] if self._end is not None else tree_ids(self.pid)
 
-    def evidence(self) -> Evidence:
-        """The log's last lines as they are now."""
-        return Evidence(last_lines=read_last_lines(self.log_path))
+    def evidence(self) -> LogFacts:
+        """What the end of the log tells as it is now."""
+        return read_tail(self.log_path)
 
     def _ask_to_stop(self) -> None:
         if sys.platform == "win32":
@@ -176,8 +177,7 @@ class LaunchedServer:
             crash = crash or f"process {self.pid} did not end within {_FORCE_S:g} s of being killed"
         elif how == "died" or (how == "stopped" and _is_crash(exit_code, signal)):
             how = "died"
-            lines = read_last_lines(self.log_path)
-            crash = describe_end(exit_code, signal, last_lines=lines)
+            crash = describe_end(exit_code, signal, self.evidence())
         self._end = ServerEnd(exit_code=exit_code, signal=signal, how=how, crash=crash)
         return self._end
 
@@ -296,7 +296,7 @@ async def wait_until_healthy(
     server: LaunchedServer,
     is_healthy: Callable[[], Awaitable[bool]],
     limit_s: float,
-    evidence: Callable[[], Evidence] | None = None,
+    evidence: Callable[[], LogFacts] | None = None,
 ) -> None:
     """Wait until the server is healthy.
 
@@ -304,7 +304,7 @@ async def wait_until_healthy(
         server: Just launched.
         is_healthy: Asks the server once; False while it cannot be reached or is loading (503).
         limit_s: Seconds since the launch; the user's `--start-limit`.
-        evidence: What the log tells; None reads the log's last lines.
+        evidence: What the log tells; None reads the log's end.
 
     Raises:
         PortTakenError: A port that we chose was taken by someone else meanwhile.
@@ -332,28 +332,25 @@ async def wait_until_healthy(
 
 
 def _start_error(
-    server: LaunchedServer, ended: ServerEnd, evidence: Evidence
+    server: LaunchedServer, ended: ServerEnd, evidence: LogFacts
 ) -> ServerStartError | MachineError:
-    lines = evidence.last_lines
     # build 10434 may lose its last log lines when it exits: then the port itself is asked
-    silent = ended.exit_code == 1 and not evidence.crash_text and not error_lines(lines)
-    if lost_the_port(lines) or (silent and not is_free(server.host, server.port)):
+    silent = ended.exit_code == 1 and evidence.crash is None and not evidence.error_lines
+    if lost_the_port(evidence) or (silent and not is_free(server.host, server.port)):
         if server.port_is_ours:
             return PortTakenError(f"port {server.port} was taken before the server could have it")
         return port_in_use(server.host, server.port, "someone else took it")
     told = ended.crash
     if ended.how != "forced":
-        told = describe_end(
-            ended.exit_code, ended.signal, crash_text=evidence.crash_text, last_lines=lines
-        )
-    shown = [line for line in error_lines(lines) if line not in (told or "")]
+        told = describe_end(ended.exit_code, ended.signal, evidence)
+    shown = [line for line in error_lines(evidence) if line not in (told or "")]
     return ServerStartError(
         f"the server did not start: {told}",
         hint="\n  ".join([*shown, f"log: {server.log_path}"]),
     )
 
 
-def _start_hang(server: LaunchedServer, limit_s: float, evidence: Evidence) -> ServerHangError:
+def _start_hang(server: LaunchedServer, limit_s: float, evidence: LogFacts) -> ServerHangError:
     last = [line for line in evidence.last_lines if line.strip()][-1:]
     said = f"; its last line: {last[0].strip()}" if last else "; it printed nothing"
     return ServerHangError(
@@ -362,16 +359,14 @@ def _start_hang(server: LaunchedServer, limit_s: float, evidence: Evidence) -> S
     )
 
 
-def read_last_lines(path: Path, most: int = _LAST_LINES) -> tuple[str, ...]:
-    """The last lines of a log, oldest first; empty where it cannot be read.
-
-    At most 64 KiB are read, so a first line may be cut.
-    """
+def read_tail(path: Path) -> LogFacts:
+    """What the last 64 KiB of a log tell; nothing where it cannot be read."""
+    reader = LogReader()
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(size - _TAIL_BYTES, 0))
-            text = log.read().decode(errors="replace")
+            reader.feed(log.read())
     except OSError:
-        return ()
-    return tuple(text.splitlines()[-most:])
+        return LogFacts()
+    return reader.finish()

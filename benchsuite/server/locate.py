@@ -26,7 +26,7 @@ from benchsuite.errors import (
     ServerStartError,
     UsageError,
 )
-from benchsuite.server.ending import ILLEGAL_INSTRUCTION, describe_end
+from benchsuite.server.ending import ILLEGAL_INSTRUCTION, describe_end, read_end
 from benchsuite.server.environment import server_environment
 
 EMBEDDED = "embedded"
@@ -264,9 +264,8 @@ def _ask_help(binary: ServerBinary, environ: Mapping[str, str]) -> str:
 
 
 def _describe(code: int, text: str) -> str:
-    lines = text.splitlines()[-40:]
     signal = -code if code < 0 else None
-    return describe_end(None if signal else code, signal, last_lines=lines)
+    return describe_end(None if signal else code, signal, read_end(text.splitlines()[-40:]))
 
 
 def _ask(

@@ -52,6 +52,7 @@ def test_a_server_that_dies_in_turn_2_is_a_crash(desk: Desk) -> None:
     assert done.code == 4, done.text
     assert "died during turn 2 of session A" in done.text
     assert "signal 9" in done.text
+    assert "unknown because of it: cached_tokens, kv_mib, anon_mib" in done.text
     record = desk.last_record()
     seen = {(m["name"], *sorted(m["labels"].values())) for m in record["measurements"]}
     assert ("cached_tokens", "1", "A") in seen
