@@ -11,7 +11,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,8 +22,10 @@ from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import BenchsuiteError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.verdict import verdict
+from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
-from benchsuite.model.record import RECORD_SCHEMA, NotApplicable, RunRecord
+from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord
+from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
@@ -120,8 +122,21 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
     baselines = prepared.baselines(record)
     gates = judge(prepared.plan.scenario, record, baselines, allow_new=options.allow_new)
     found = verdict(record, gates, require_all=options.require_all)
-    judged = msgspec.structs.replace(record, gates=gates, verdict=found, baseline=baselines.source)
+    launches = tuple(_with_unknowable(launch, gates) for launch in record.launches)
+    judged = msgspec.structs.replace(
+        record, launches=launches, gates=gates, verdict=found, baseline=baselines.source
+    )
     return Finished(judged, folder, baselines)
+
+
+def _with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
+    """The launch, its failure with the metrics that nobody can judge because of it."""
+    if launch.failure is None:
+        return launch
+    lost = [g.metric for g in gates if g.variant == launch.variant and g.outcome == "error"]
+    names = tuple(dict.fromkeys(parse_selector(metric).name for metric in lost))
+    failure = msgspec.structs.replace(launch.failure, unknowable=names)
+    return msgspec.structs.replace(launch, failure=failure)
 
 
 async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
