@@ -52,9 +52,10 @@ def test_without_a_baseline_a_run_is_inconclusive_until_one_is_accepted(small: D
 
 def test_what_moves_is_named_with_what_differs(small: Desk) -> None:
     """Another KV type changes KV and is named as the difference; both commands say the same."""
-    small.run("run", "small")
+    # build 10434 of the test wheel dies on some CPUs when K is quantised
+    small.run("run", "small", "--server", "embedded")
     small.run("accept", "last", "--reason", "first")
-    done = small.run("run", "small", "--set", "cache-type-k=q8_0")
+    done = small.run("run", "small", "--server", "embedded", "--set", "cache-type-k=q8_0")
     assert done.code == 1, done.text
     assert "kv_mib" in done.text
     assert "cache-type-k" in done.text
