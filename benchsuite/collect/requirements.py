@@ -64,11 +64,12 @@ def _context(
     if facts.slots is None or facts.kv_unified is None:
         return found
     share = total if facts.kv_unified else total // facts.slots
+    if facts.model.n_ctx_train:
+        share = min(share, facts.model.n_ctx_train)  # a slot is capped at it, and that is said
     if not share <= n_ctx_slot < share + _CONTEXT_PADDING and not found:
         found.append(
             f"ctx-size: {total} over {facts.slots} slots ({_word(facts.kv_unified)}) makes "
-            f"{share} tokens a slot, the server has {n_ctx_slot} (it caps a slot at the context "
-            "that the model was trained with)"
+            f"{share} tokens a slot, the server has {n_ctx_slot}"
         )
     return found
 

@@ -68,6 +68,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     sampled_sha256: str | None = None  # of header and sampled blocks
     architecture: str | None = None
     attention: str | None = None  # full, sliding_window, recurrent, hybrid
+    n_ctx_train: int | None = None  # tokens; llama-server caps a slot at it
     name: str | None = None
 
 

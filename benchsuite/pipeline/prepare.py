@@ -68,6 +68,9 @@ def prepare(
         seed=options.seed,
         limits=options.limits,
     )
+    if target is not None:
+        for variant in plan.variants:
+            target.command(variant)  # what is wrong with flags or port is said now
     baselines = _baselines(workspace, plan, options.against)
     return Prepared(
         plan=plan,

@@ -98,11 +98,10 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
         MachineError: The record cannot be written.
     """
     run = _Run(prepared, environ, progress)
+    prepared.baselines(run.record(""))  # a broken file is said before anything is started
     folder = RunFolder.create(prepared.runs_folder, prepared.plan.scenario.name, run.started_at)
     with folder.open_journal() as journal:
-        begin = run.record(folder.id)
-        prepared.baselines(begin)  # a broken file is said before anything is started
-        journal.write("begin", record=begin)
+        journal.write("begin", record=run.record(folder.id))
         try:
             asyncio.run(_drive_all(run, folder, journal))
         finally:

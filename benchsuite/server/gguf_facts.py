@@ -137,6 +137,7 @@ def read_model_facts(path: Path) -> ModelFacts:
         sampled_sha256=digest.hexdigest(),
         architecture=architecture,
         attention=_attention(first, architecture) if architecture else None,
+        n_ctx_train=first.number(f"{architecture}.context_length") if architecture else None,
         name=first.text("general.name"),
     )
 

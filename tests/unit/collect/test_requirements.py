@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchsuite.collect.requirements import unmet_requirements
-from benchsuite.model.record import ServerFacts
+from benchsuite.model.record import ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagNeed
 
 
@@ -36,6 +36,16 @@ def test_slots_context_and_unified_are_checked(
     else:
         assert len(found) == 1
         assert words in found[0]
+
+
+def test_a_slot_is_capped_at_the_trained_context() -> None:
+    """llama-server does so and says it; that is no ignored flag, but less than that is one."""
+    model = ModelFacts(n_ctx_train=2048)
+    flags = {"parallel": "2", "ctx-size": "8192"}
+    capped = ServerFacts("binary", slots=2, n_ctx_slot=2048, kv_unified=False, model=model)
+    assert unmet_requirements(flags, {}, capped) == []
+    less = ServerFacts("binary", slots=2, n_ctx_slot=1024, kv_unified=False, model=model)
+    assert "makes 2048 tokens a slot" in unmet_requirements(flags, {}, less)[0]
 
 
 def test_a_minimum_a_slot_holds_for_servers_that_we_did_not_start() -> None:

@@ -65,6 +65,7 @@ def test_the_tiny_model_is_a_llama_with_full_attention(tiny: Path) -> None:
     assert (facts.architecture, facts.attention) == ("llama", "full")
     assert facts.size_bytes == TINY_SIZE_BYTES
     assert facts.name == "benchsuite tiny"
+    assert facts.n_ctx_train == 32768
     assert facts.sampled_sha256 == read_model_facts(tiny).sampled_sha256
 
 
