@@ -164,7 +164,7 @@ class LaunchDrive:
                 self._variant.name,
                 self._trial,
                 log=log,
-                pids=server.process_ids,
+                pids=self._process_ids,
                 keep=self._context.keep,
                 owned=True,
             )
@@ -174,6 +174,12 @@ class LaunchDrive:
             await client.aclose()
         if (end := server.poll()) is not None:
             raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+
+    def _process_ids(self) -> list[int]:
+        """The server's processes; asked several times a second, which also enforces the log cap."""
+        if self._server is None or self._server.poll() is not None:
+            return []
+        return self._server.process_ids()
 
     def _tell(self, words: str) -> None:
         self._doing = words
@@ -274,6 +280,8 @@ async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | N
 
 
 def _how(end: ServerEnd, log: LogFollower | None) -> str:
+    if end.how == "forced" and end.crash is not None:
+        return end.crash  # we killed it, and say why
     if log is not None:
         log.poll()
     return describe_end(end.exit_code, end.signal, None if log is None else log.facts())
