@@ -18,9 +18,9 @@ from benchsuite.gate.rules import (
     incomplete,
     metric_of,
     missing,
-    rule_words,
 )
 from benchsuite.gate.seen import Seen
+from benchsuite.gate.words import rule_words
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.scenario import GateSpec, Scenario

@@ -13,9 +13,10 @@ import msgspec
 from benchsuite.gate.differs import cause_words, differences
 from benchsuite.gate.kinds import KINDS, Comparison, Kind
 from benchsuite.gate.seen import Seen, Series
+from benchsuite.gate.words import number_words, rule_words
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
-from benchsuite.model.scenario import GateSpec, Regression
+from benchsuite.model.scenario import GateSpec
 from benchsuite.model.verdict import Level, Outcome, State
 from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
@@ -52,34 +53,11 @@ class Subject(msgspec.Struct, frozen=True):
         return KINDS[self.metric.assume]
 
 
-def rule_words(spec: GateSpec, unit: str) -> str:
-    """A gate's rule in words: `equals baseline`, `at most 96 MiB`, `same as variant B`."""
-    if spec.equals_baseline:
-        return "equals baseline"
-    if spec.same_as is not None:
-        parts = [
-            f"{noun} {name}"
-            for noun, name in (("variant", spec.same_as.variant), ("session", spec.same_as.session))
-            if name is not None
-        ]
-        return f"same as {', '.join(parts)}"
-    if spec.regression is not None:
-        return f"at most {_tolerance_words(spec.regression, unit)} worse than baseline"
-    if spec.equals is not None:
-        return f"equals {_number_words(spec.equals, unit)}"
-    limits = [
-        f"at {word} {_number_words(limit, unit)}"
-        for word, limit in (("least", spec.min), ("most", spec.max))
-        if limit is not None
-    ]
-    return " and ".join(limits)
-
-
 def against_limits(subject: Subject) -> list[Finding]:
     """Compare with `equals`, `min` and `max`."""
     spec, kind, unit = subject.spec, subject.kind, subject.metric.unit
     if spec.equals is not None:
-        expected = _number_words(spec.equals, unit)
+        expected = number_words(spec.equals, unit)
     else:
         bounds = ((">=", spec.min), ("<=", spec.max))
         expected = ", ".join(f"{sign} {format_number(n)}" for sign, n in bounds if n is not None)
@@ -383,19 +361,6 @@ def _look(subject: Subject, seen: Seen) -> str:
     if subject.metric.source == "http":
         return "see whether this build's replies hold it: samples.jsonl in the run's folder"
     return "see the run's warnings"
-
-
-def _tolerance_words(tolerance: Regression, unit: str) -> str:
-    words = f"{format_number(tolerance.worse_than_percent)}%"
-    if tolerance.and_by is not None:
-        words += f" and {_number_words(tolerance.and_by, unit)}"
-    return words
-
-
-def _number_words(value: float | str, unit: str) -> str:
-    if isinstance(value, str):
-        return repr(value)
-    return f"{format_number(value)} {unit}".rstrip()
 
 
 def metric_of(selector: Selector) -> Metric | None:

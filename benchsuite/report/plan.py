@@ -6,6 +6,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchsuite.gate.words import rule_words
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
@@ -23,7 +24,7 @@ from benchsuite.model.scenario import (
     TurnStep,
     When,
 )
-from benchsuite.units import format_number, format_value
+from benchsuite.units import format_number
 
 _WIDTH = 96
 _TEXT_SHOWN = 40
@@ -64,7 +65,7 @@ def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None)
 
 def gate_in_words(gate: GateSpec) -> str:
     """A gate as one line: metric, rule, and where it applies."""
-    text = f"{gate.metric} {rule_in_words(gate)}"
+    text = f"{gate.metric} {rule_words(gate, _unit(gate.metric))}"
     if gate.variants is not None:
         text += f", in {_listed('variant', gate.variants)}"
     facts = when_in_words(gate.when)
@@ -75,36 +76,6 @@ def gate_in_words(gate: GateSpec) -> str:
     if gate.level == "advise":
         text += " (advice)"
     return text
-
-
-def rule_in_words(gate: GateSpec) -> str:
-    """The rule alone: `equals baseline`, `at most 96 MiB`, `same as variant B`."""
-    unit = _unit(gate.metric)
-    if gate.equals_baseline:
-        return "equals baseline"
-    if gate.equals is not None:
-        shown = (
-            repr(gate.equals) if isinstance(gate.equals, str) else format_value(gate.equals, unit)
-        )
-        return f"equals {shown}"
-    if gate.same_as is not None:
-        places = [
-            f"{kind} {name}"
-            for kind, name in (("variant", gate.same_as.variant), ("session", gate.same_as.session))
-            if name is not None
-        ]
-        return f"same as {' and '.join(places)}"
-    if gate.regression is not None:
-        text = f"not worse than baseline by {format_number(gate.regression.worse_than_percent)}%"
-        if gate.regression.and_by is not None:
-            text += f" and {format_value(gate.regression.and_by, unit)}"
-        return text
-    limits = []
-    if gate.min is not None:
-        limits.append(f"at least {format_value(gate.min, unit)}")
-    if gate.max is not None:
-        limits.append(f"at most {format_value(gate.max, unit)}")
-    return " and ".join(limits)
 
 
 def when_in_words(when: When) -> str:

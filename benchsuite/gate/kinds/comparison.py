@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -61,6 +61,34 @@ class Kind(Protocol):
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
         """The values as printed."""
+
+
+def compare_steady(
+    reference: Sequence[Sample],
+    candidate: Sequence[Sample],
+    unit: str,
+    equal: Callable[[Sample, Sample], bool],
+) -> Comparison:
+    """Compare values that do not vary: every trial must equal the one value of the reference.
+
+    Args:
+        reference: One value a trial, at least one; where they disagree nothing can be said.
+        candidate: Likewise; one that deviates is a change.
+        unit: The metric's unit, for printing.
+        equal: Whether two values stand for the same.
+    """
+    expected, observed = show_each(reference, unit), show_each(candidate, unit)
+    wanted = reference[0]
+    if not all(equal(wanted, sample) for sample in reference):
+        sentence = f"the reference's own trials disagree ({expected}), so nothing can be said"
+        return Comparison("inconclusive", False, expected, observed, sentence)
+    off = [sample for sample in candidate if not equal(wanted, sample)]
+    if not off:
+        return Comparison("same", True, expected, observed, "equal")
+    apart = trials_apart(len(off), len(candidate))
+    change = percent(number_of(wanted), number_of(off[0]))
+    sentence = f"changed{apart} from {expected} to {show_each(off, unit)}{change}"
+    return Comparison("changed", False, expected, observed, sentence)
 
 
 def show_each(samples: Sequence[Sample], unit: str) -> str:

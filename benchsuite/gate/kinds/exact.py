@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import (
     Comparison,
+    compare_steady,
     number_of,
-    percent,
     show_each,
-    trials_apart,
 )
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.record import Value
@@ -32,18 +31,7 @@ class ExactKind:
         tolerance: Regression | None = None,
     ) -> Comparison:
         """Every trial must equal the one value on which the reference's trials agree."""
-        expected, observed = self.show(reference, unit), self.show(candidate, unit)
-        wanted = reference[0].value
-        if any(s.value != wanted for s in reference):
-            sentence = f"the reference's own trials disagree ({expected}), so nothing can be said"
-            return Comparison("inconclusive", False, expected, observed, sentence)
-        off = [s for s in candidate if s.value != wanted]
-        if not off:
-            return Comparison("same", True, expected, observed, "equal")
-        apart = trials_apart(len(off), len(candidate))
-        change = percent(number_of(reference[0]), number_of(off[0]))
-        sentence = f"changed{apart} from {expected} to {self.show(off, unit)}{change}"
-        return Comparison("changed", False, expected, observed, sentence)
+        return compare_steady(reference, candidate, unit, lambda a, b: a.value == b.value)
 
     def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
         """Every trial equals it."""

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import (
     Comparison,
+    compare_steady,
     number_of,
-    percent,
     show_each,
-    trials_apart,
 )
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.record import Value
@@ -45,18 +44,7 @@ class QuantisedKind:
         tolerance: Regression | None = None,
     ) -> Comparison:
         """Every trial must agree with the one value on which the reference's trials agree."""
-        expected, observed = self.show(reference, unit), self.show(candidate, unit)
-        wanted = reference[0]
-        if not all(agree(wanted, s) for s in reference):
-            sentence = f"the reference's own trials disagree ({expected}), so nothing can be said"
-            return Comparison("inconclusive", False, expected, observed, sentence)
-        off = [s for s in candidate if not agree(wanted, s)]
-        if not off:
-            return Comparison("same", True, expected, observed, "equal")
-        apart = trials_apart(len(off), len(candidate))
-        change = percent(number_of(wanted), number_of(off[0]))
-        sentence = f"changed{apart} from {expected} to {self.show(off, unit)}{change}"
-        return Comparison("changed", False, expected, observed, sentence)
+        return compare_steady(reference, candidate, unit, agree)
 
     def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
         """Every trial agrees with it."""
