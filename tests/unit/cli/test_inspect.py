@@ -1,0 +1,89 @@
+"""`benchsuite inspect log` on every form of log, for people and for programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchsuite.cli.main import run_command_line
+
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
+NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
+
+
+def _json(capsys: pytest.CaptureFixture[str], name: str) -> tuple[int, dict[str, Any]]:
+    code = run_command_line(["inspect", "log", str(LOGS / f"{name}.log"), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_log_is_printed_for_people_and_for_programs(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4 exactly where something is unreadable; the table says what the JSON says."""
+    code, body = _json(capsys, name)
+    assert {"build", "measurements", "crash", "failure", "unreadable"} <= set(body)
+    assert code == (4 if body["unreadable"] else 0)
+    totals = [m["value"] for m in body["measurements"] if m["name"] == "kv_mib" and not m["labels"]]
+    assert bool(totals) or bool(body["unreadable"]) or bool(body["measurements"])
+    assert 0 not in totals
+    assert run_command_line(["inspect", "log", str(LOGS / f"{name}.log")]) == code
+    out = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert ("unreadable: " in out) == bool(body["unreadable"])
+
+
+def test_a_crash_is_taken_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kind, place, expression, and the device of a CUDA error."""
+    _, body = _json(capsys, "real_10434_assert")
+    assert body["crash"]["kind"] == "assertion"
+    assert body["crash"]["file"].endswith("llama-context.cpp")
+    assert body["crash"]["line"] == 2397
+    assert body["crash"]["expression"] == "n_outputs >= 1"
+    _, body = _json(capsys, "cuda_windows")
+    assert (body["crash"]["kind"], body["crash"]["device"]) == ("cuda", 0)
+
+
+def test_a_failed_start_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line nearest to the cause."""
+    _, body = _json(capsys, "real_10068_port_in_use")
+    assert body["failure"]["kind"] == "port"
+    assert body["crash"] is None
+
+
+def test_standard_input_is_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`-` reads what is piped in."""
+    content = (LOGS / "real_10434_plain.log").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert run_command_line(["inspect", "log", "-", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["path"] == "standard input"
+    assert body["slots"] == 2
+
+
+def test_hostile_text_is_made_harmless(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences of a log do not reach the terminal."""
+    path = tmp_path / "evil.log"
+    path.write_bytes(
+        b"/src/x.cpp:1: GGML_ASSERT(a \x1b]0;title\x07 == b) failed\n\xff\xfe\x00 binary\n"
+    )
+    assert run_command_line(["inspect", "log", str(path)]) == 4
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+@pytest.mark.parametrize("name", ["missing.log", "."])
+def test_a_log_that_cannot_be_read_is_a_usage_error(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing file, and a folder."""
+    assert run_command_line(["inspect", "log", name]) == 2
+    assert name in capsys.readouterr().err
