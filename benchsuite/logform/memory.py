@@ -244,7 +244,7 @@ class MemoryReader:
         """
         found = parse_memory(text)
         if found is None:
-            if looks_like_kv(text) and not self._in_probe:
+            if not self._in_probe and looks_like_kv(text, loading=not self._serving):
                 self._current().fail(f"no known form: {text.strip()}")
                 return True
             return False

@@ -79,6 +79,8 @@ def test_buffers_and_size_line_may_differ_by_rounding_only(
         "llama_new_context_with_model: KV self size  = 1.5 GB",
         "llama_init_from_file: kv self size  = a lot",
         "llama_kv_cache: size = 64 MiB in 3 pools",
+        "llama_kv_cache: KV pool on CUDA0: 64.00 MiB",
+        "llama_context: allocated 512 MB for KV, 64 MB of it on CUDA0",
     ],
 )
 def test_a_kv_line_in_no_known_form_is_unreadable(line: str) -> None:
@@ -324,5 +326,5 @@ def test_cache_names_become_labels(name: str, label: str) -> None:
 
 def test_prose_does_not_look_like_kv() -> None:
     """Only a line of the log's own does."""
-    assert looks_like_kv("llama_kv_cache: KV buffer size is 3")
-    assert not looks_like_kv('a user wrote "KV buffer size"')
+    assert looks_like_kv("llama_kv_cache: KV buffer size is 3", loading=True)
+    assert not looks_like_kv('a user wrote "KV buffer size"', loading=True)
