@@ -56,7 +56,6 @@ class Marks:
                 hits.append((position, end, takes[block[position : position + width]]))
         return hits
 
-
     def _matches(self, block: bytes, start: int, limit: int) -> Iterator[re.Match[bytes]]:
         if self._skip == 1:  # a search for one byte is several times as fast as a pattern's
             find, match_at, literal = block.find, self._pattern.match, self._literal

@@ -21,34 +21,20 @@ from benchsuite.logform.blocks import (
 from benchsuite.logform.crash import CrashReader
 from benchsuite.logform.facts import (
     CacheState,
-    Crash,
-    Load,
     LogFacts,
     PromptReuse,
     SlotLaunch,
     SlotTiming,
 )
-from benchsuite.logform.grammar import parse_table_row, read_table
-from benchsuite.logform.instance import Instance
+from benchsuite.logform.instances import MOST_INSTANCES, Instances
 from benchsuite.logform.lines import LINE_BYTES, read_line
 from benchsuite.logform.slots import SlotReader, parse_cache_state
-from benchsuite.logform.start import (
-    begins_load,
-    parse_build,
-    parse_cpu_features,
-    parse_exited,
-    parse_listening,
-    parse_new_slot,
-    parse_slots,
-    parse_spawned,
-    parse_verbosity,
-)
+from benchsuite.logform.start import parse_build, parse_cpu_features, parse_verbosity
 from benchsuite.logform.tail import Scan, Tail
 
 BLOCK_BYTES = 1024 * 1024
 _HEAD_BYTES = 4 * 1024 * 1024
 """Build, CPU features and the like are printed once, at a start; looked for in so much of it."""
-_MOST_INSTANCES = 256
 _CRASH_LINES = 3
 """A CUDA error is told in so many lines around the one that names the device."""
 _JSON = b'{"type":"'
@@ -68,11 +54,8 @@ class LogReader:
 
     def __init__(self) -> None:
         self._slots = SlotReader()
-        self._instances: dict[str, Instance] = {}
+        self._instances = Instances(self)
         self._crashes: dict[str, CrashReader] = {}
-        self._child_crash: Crash | None = None
-        self._children: dict[str, Instance] = {}  # of a router, by the model's name
-        self._current = ""  # the instance that loaded last
         self._build: str | None = None
         self._verbosity: int | None = None
         self._cpu_features = ""
@@ -82,7 +65,6 @@ class LogReader:
         self._tail = Tail()
         self._offset = 0  # of the next block, in the stream of capped lines
         self._bytes_read = 0
-        self._memory_end = 0  # of the last line that was read as memory
         self._continued: tuple[int, Callable[[bytes], None]] | None = None
         self._finished = False
         self._scanned: tuple[int, Scan] | None = None
@@ -106,8 +88,8 @@ class LogReader:
                     b"n_past = ": reuse,
                     b"n_tokens = ": reuse,
                     b"kv cache rm": reuse,
-                    b"memory breakdown": self._take_table,
-                    b"  - ": self._take_table,
+                    b"memory breakdown": self._instances.take_table,
+                    b"  - ": self._instances.take_table,
                 },
             ),
             Marks(
@@ -115,15 +97,15 @@ class LogReader:
                 1,
                 {
                     # not the size of a prompt, told at every save to the host's cache
-                    rb"e *[=:](?! [\d.]+ MiB \(draft)": self._take_memory,
-                    rb"ing(?:, n_slots| slots)": self._take_slots,  # initializing
+                    rb"e *[=:](?! [\d.]+ MiB \(draft)": self._instances.take_memory,
+                    rb"ing(?:, n_slots| slots)": self._instances.take_slots,  # initializing
                 },
             ),
-            Marks(b"K", 1, {rb"V\b": self._take_memory}),
+            Marks(b"K", 1, {rb"V\b": self._instances.take_memory}),
             Marks(b"G", 1, {b"GML_ASSERT": self._take_assert}),
         )
         self._single_marks: tuple[tuple[bytes, Take], ...] = (
-            (b"loading ", self._take_loading),
+            (b"loading ", self._instances.take_loading),
             (b"current device: ", self._take_device),
         )
         # The same slot lines where no `id N | task N | ` stands before their message: timings
@@ -138,12 +120,12 @@ class LogReader:
             (b"build", self._take_build),
             (b"verbosity = ", self._take_verbosity),
             (b"system_info", self._take_system),
-            (b"listening", self._take_listening),
-            (b"new slot", self._take_new_slot),
+            (b"listening", self._instances.take_listening),
+            (b"new slot", self._instances.take_new_slot),
         )
         self._router_marks: tuple[tuple[bytes, Take], ...] = (
-            (b"server instance with name", self._take_child),
-            (b"exited with status", self._take_child),
+            (b"server instance with name", self._instances.take_child),
+            (b"exited with status", self._instances.take_child),
         )
 
     @property
@@ -232,11 +214,11 @@ class LogReader:
             self._json = self._json or block.find(_JSON, 0, head) >= 0
             for mark, take in self._head_marks:
                 hits += [hit for hit in find_mark(block, 0, limit, mark, take) if hit[0] < head]
-        if head > 0 or len(self._instances) > 1:
+        if head > 0 or len(self._instances.by_name) > 1:
             for mark, take in self._router_marks:
                 hits += find_mark(block, 0, limit, mark, take)
         if self._json:
-            hits += find_mark(block, 0, limit, b"fit_memory_breakdown", self._take_table)
+            hits += find_mark(block, 0, limit, b"fit_memory_breakdown", self._instances.take_table)
         return hits
 
     def _find_bare(self, block: bytes, start: int, limit: int) -> list[Hit]:
@@ -251,7 +233,7 @@ class LogReader:
         """Reads a line that names its slot, and remembers that this log's do."""
 
         def named(block: bytes, position: int, end: int) -> None:
-            if len(self._instances) < 2:
+            if len(self._instances.by_name) < 2:
                 self._named.add(mark)
             take(block, position, end)
 
@@ -264,6 +246,18 @@ class LogReader:
 
         return bare
 
+    def before(self, block: bytes, start: int) -> list[bytes]:
+        """For readers of lines: the lines before the one at `start`, the nearest last."""
+        return self._tail.before(block, start)
+
+    def follow(self, lines: int, take: Callable[[bytes], None]) -> None:
+        """For readers of lines: give so many of the next lines to `take`."""
+        self._continued = (lines, take)
+
+    def load_began(self) -> None:
+        """For readers of lines: another server may be printing from here on."""
+        self._named.clear()
+
     def _continue(self, block: bytes, start: int, limit: int) -> None:
         """Give the next lines to whoever asked for them."""
         while self._continued is not None and start < limit:
@@ -272,17 +266,6 @@ class LogReader:
             self._continued = (count - 1, take) if count > 1 else None
             take(block[start:end])
             start = end + 1
-
-    def _instance(self, name: str, new: Instance | None = None) -> Instance:
-        """The process of that name, made where it is new."""
-        found = self._instances.get(name)
-        if found is None:
-            if len(self._instances) >= _MOST_INSTANCES:
-                return new or Instance(name)
-            found = self._instances[name] = new or Instance(name)
-            if len(self._instances) > 1:
-                self._named.clear()
-        return found
 
     def _take_cache_state(self, block: bytes, limit: int) -> None:
         """Only the last line of it counts."""
@@ -298,76 +281,8 @@ class LogReader:
             self._take_timing(block, position, end)
 
     def _take_timing(self, block: bytes, position: int, end: int) -> None:
-        if self._slots.take_prompt_timing(block, position, end, lambda at: self._tail.before(block, at)):
+        if self._slots.take_prompt_timing(block, position, end, lambda at: self.before(block, at)):
             self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
-
-    def _take_memory(self, block: bytes, position: int, end: int) -> None:
-        if self._offset + end == self._memory_end:
-            return  # found by another mark
-        self._memory_end = self._offset + end
-        raw = line_at(block, position, end)
-        line = read_line(raw)
-        known = self._instances.get(line.instance)
-        instance = known or Instance(line.instance)
-        if not instance.memory.take(line.text):
-            return
-        if known is None:
-            instance = self._instance(line.instance, instance)
-        self._current = instance.name
-        if line.text.rstrip().endswith("MiB") and "buffer" not in line.text:
-            # a size line that someone broke after its total
-            self._continued = (3, self._take_size_rest(line.instance))
-
-    def _take_size_rest(self, name: str) -> Callable[[bytes], None]:
-        def take(raw: bytes) -> None:
-            line = read_line(raw)
-            if line.instance == name:
-                self._instance(name).memory.take_size_rest(line.text)
-
-        return take
-
-    def _take_slots(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        slots = parse_slots(raw.decode("utf-8", "replace"))
-        if slots is not None:
-            instance = self._instance(read_line(raw).instance)
-            instance.begin_serving(slots)
-            self._named.clear()
-            self._current = instance.name
-
-    def _take_new_slot(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        n_ctx_slot = parse_new_slot(raw.decode("utf-8", "replace"))
-        if n_ctx_slot is not None:
-            instance = self._instance(read_line(raw).instance)
-            if instance.n_ctx_slot is None:
-                instance.n_ctx_slot = n_ctx_slot
-
-    def _take_loading(self, block: bytes, position: int, end: int) -> None:
-        line = read_line(line_at(block, position, end))
-        if "loading draft model" in line.text:
-            self._instance(line.instance).memory.begin_draft()
-        elif begins_load(line.text):
-            instance = self._instance(line.instance)
-            instance.begin_load()
-            self._named.clear()
-            self._current = instance.name
-
-    def _take_table(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        line = read_line(raw)
-        instance = self._instance(line.instance)
-        rows = read_table(line.record)
-        if rows is not None:
-            instance.take_table(rows, new=True)
-            return
-        row = parse_table_row(line.text)
-        if row is not None:
-            instance.take_table((row,), new=False)
-        elif "memory breakdown [MiB]" in line.text:
-            before = self._tail.before(block, end - len(raw))[-_CRASH_LINES:]
-            instance.ending = instance.ending or any(b"cleaning up" in text for text in before)
-            instance.take_table((), new=True)
 
     def _take_assert(self, block: bytes, position: int, end: int) -> None:
         self._note_crash(line_at(block, position, end))
@@ -375,7 +290,7 @@ class LogReader:
     def _take_device(self, block: bytes, position: int, end: int) -> None:
         raw = line_at(block, position, end)
         instance = read_line(raw).instance
-        for neighbour in self._tail.before(block, end - len(raw))[-_CRASH_LINES:]:
+        for neighbour in self.before(block, end - len(raw))[-_CRASH_LINES:]:
             if read_line(neighbour).instance == instance:
                 self._note_abort(neighbour)
         self._note_crash(raw)
@@ -384,30 +299,12 @@ class LogReader:
     def _note_crash(self, raw: bytes) -> None:
         line = read_line(raw)
         reader = self._crashes.get(line.instance) or CrashReader()
-        if reader.take(line) and len(self._crashes) < _MOST_INSTANCES:
+        if reader.take(line) and len(self._crashes) < MOST_INSTANCES:
             self._crashes[line.instance] = reader
 
     def _note_abort(self, raw: bytes) -> None:
         if b" error" in raw:
             self._note_crash(raw)
-
-    def _take_child(self, block: bytes, position: int, end: int) -> None:
-        text = read_line(line_at(block, position, end)).text
-        spawned = parse_spawned(text)
-        if spawned is not None:
-            name, port = spawned
-            instance = self._instance(port)
-            instance.model = name
-            self._children[name] = instance
-        exited = parse_exited(text)
-        if exited is not None:
-            name, status, words = exited
-            child = self._children.get(name)
-            if child is not None:
-                child.exit_status = status
-            if status != 0 and self._child_crash is None:
-                port = "" if child is None else child.name
-                self._child_crash = Crash("child", message=words, instance=port)
 
     def _take_build(self, block: bytes, position: int, end: int) -> None:
         if self._build is None:
@@ -422,23 +319,17 @@ class LogReader:
             text = read_line(line_at(block, position, end)).text
             self._cpu_features = parse_cpu_features(text) or ""
 
-    def _take_listening(self, block: bytes, position: int, end: int) -> None:
-        line = read_line(line_at(block, position, end))
-        url = parse_listening(line.text)
-        if url is not None:
-            self._instance(line.instance).listening = url
-
     def facts(self) -> LogFacts:
         """What was read so far; a last line without newline is left out until it is complete."""
         scan = self._scan()
         failed = scan.failure is not None and scan.failure.kind == "kv_memory"
         loads = []
-        for instance in self._instances.values():
+        for instance in self._instances.by_name.values():
             # KV lines come in groups: before the context is complete more may follow
             partial = not instance.memory.settled and (failed or not self._finished)
             loads.append(instance.load(partial=partial))
         return LogFacts(
-            load=self._choose(loads),
+            load=self._instances.choose(loads),
             loads=tuple(loads),
             build=self._build,
             verbosity=self._verbosity,
@@ -447,7 +338,7 @@ class LogReader:
             timings=tuple(self.timings),
             reuses=tuple(self.reuses),
             cache_state=self._cache_state,
-            crash=scan.crash or self._child_crash,
+            crash=scan.crash or self._instances.child_crash,
             failure=scan.failure,
             forced_stop=scan.forced_stop,
             error_lines=scan.errors,
@@ -455,20 +346,10 @@ class LogReader:
             bytes_read=self._bytes_read,
         )
 
-    def _choose(self, loads: list[Load]) -> Load:
-        """The server's own load; with a router or compose, the last that loaded."""
-        by_name = {load.instance: load for load in loads}
-        for name in ("", self._current):
-            instance = self._instances.get(name)
-            if instance is not None and instance.loaded:
-                return by_name[name]
-        return by_name.get(self._current, by_name.get("", Load()))
-
     def _scan(self) -> Scan:
         if self._scanned is None or self._scanned[0] != self._offset:
-            self._scanned = (self._offset, self._tail.scan(self._crashes, self._is_serving))
+            self._scanned = (
+                self._offset,
+                self._tail.scan(self._crashes, self._instances.is_serving),
+            )
         return self._scanned[1]
-
-    def _is_serving(self, name: str) -> bool:
-        instance = self._instances.get(name)
-        return instance is not None and instance.serving
