@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True):
     feed_forward: int = 512
     query_power: int = -10  # 2 to this is the unit of the weights
     key_power: int = -11
-    output_power: int = -9
+    value_power: int = -11
 
     @property
     def head_size(self) -> int:
@@ -60,10 +60,10 @@ def write_llama(path: Path, name: str, shape: Shape) -> None:
             tensors.same(block + "attn_norm.weight", size)
             tensors.random(block + "attn_q.weight", (size, size), shape.query_power)
             tensors.random(block + "attn_k.weight", (kv_size, size), shape.key_power)
-            tensors.random(block + "attn_v.weight", (kv_size, size), -11)
+            tensors.random(block + "attn_v.weight", (kv_size, size), shape.value_power)
             tensors.random(block + "attn_output.weight", (size, size), -11)
             add_feed_forward(tensors, block, size, shape.feed_forward)
-        tensors.output(tokens, size, shape.output_power)
+        tensors.output(tokens, size, -9)
 
 
 def add_feed_forward(tensors: Tensors, block: str, size: int, wide: int) -> None:

@@ -70,7 +70,7 @@ def write_jamba(path: Path, name: str) -> None:
                 tensors.same(block + "attn_norm.weight", _SIZE)
                 tensors.random(block + "attn_q.weight", (_SIZE, _SIZE), -10)
                 tensors.random(block + "attn_k.weight", (kv_size, _SIZE), -11)
-                tensors.random(block + "attn_v.weight", (kv_size, _SIZE), -11)
+                tensors.random(block + "attn_v.weight", (kv_size, _SIZE), -10)
                 tensors.random(block + "attn_output.weight", (_SIZE, _SIZE), -11)
             else:
                 _add_recurrence(tensors, block)
