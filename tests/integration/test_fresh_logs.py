@@ -6,32 +6,28 @@ asked for, the model file, `/props` and the replies.
 
 from __future__ import annotations
 
-import asyncio
+import http.client
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from benchsuite.errors import ServerStartError
-from benchsuite.logform.facts import LogFacts, Total
+from benchsuite.logform.facts import Total
 from benchsuite.logform.reader import LogReader
-from benchsuite.server.guard import Guard
-from benchsuite.server.launch import launch, wait_until_healthy
-from benchsuite.server.locate import ServerBinary
+from benchsuite.server.locate import ServerBinary, read_help
 from benchsuite.server.tiny.kinds import KINDS
-from benchsuite.server.tiny_model import tiny_model, tiny_words
-from benchsuite.units import MIB
-from tests.integration.declared import Declared, Launch, declared, kv_cache, state_bytes
+from benchsuite.server.tiny_model import tiny_model
+from tests.integration.declared import Launch, declared, kv_cache, state_bytes
+from tests.integration.fresh_logs import check, check_exit_table, check_kv, drafting, near, serve
 from tests.integration.server_under_test import (
     STAND_INS,
-    ask,
     embedded,
-    is_healthy,
     older_binary,
     rpc_server,
     wheel_binary,
@@ -40,10 +36,8 @@ from tests.integration.server_under_test import (
 pytestmark = pytest.mark.server
 
 SERVERS = {"embedded": embedded, "wheel": wheel_binary, "older": older_binary}
-BARE = ("--ctx-size", "2048", "--ubatch-size", "128", "--threads", "1", "--batch-size", "128")
 LEVEL_4 = ("-lv", "4", "--fit", "off")
 SLOTS_2 = ("--parallel", "2")
-HALF_A_HUNDREDTH = 0.005 + 1e-6
 ALL = tuple(KINDS)
 WITH_KV = ("tiny", "mha", "swa", "hybrid", "mla")
 
@@ -54,7 +48,7 @@ class Case(NamedTuple):
     flags: tuple[str, ...]
     kinds: tuple[str, ...]
     asked: Launch
-    drafted: bool = False
+    draft: str = ""  # kind of the draft model; empty for none
     probed: bool = False
     may_lack_instructions: bool = False  # the wheels' kernels for q8_0 need newer CPUs
 
@@ -92,11 +86,15 @@ CASES = {
     "probe": Case(
         (*SLOTS_2, "-lv", "5"), ("mha", "swa", "recurrent", "hybrid", "mla"), _ASKED, probed=True
     ),
-    "draft": Case((*SLOTS_2, *LEVEL_4), ("tiny", "swa", "hybrid"), _ASKED, drafted=True),
-    "draft, probe": Case((*SLOTS_2, "-lv", "5"), ("tiny",), _ASKED, drafted=True, probed=True),
+    "everything": Case((*SLOTS_2, "-v"), ("swa",), _ASKED, probed=True),
+    "draft": Case((*SLOTS_2, *LEVEL_4), ("tiny", "recurrent", "mla"), _ASKED, draft="draft"),
+    "window draft": Case((*SLOTS_2, *LEVEL_4), ("swa",), _ASKED, draft="swa"),
+    "draft, probe": Case(
+        (*SLOTS_2, "-lv", "5"), ("tiny", "hybrid"), _ASKED, draft="draft", probed=True
+    ),
 }
 FORMS = {
-    "jsonl": (),  # no released wheel has the flag
+    "jsonl": ("--log-jsonl",),
     "colours": ("--log-colors", "on"),
     "no-timestamps": ("--no-log-timestamps",),
     "no-prefix": ("--no-log-prefix",),
@@ -104,180 +102,11 @@ FORMS = {
 """Forms of log lines, and the flags of llama-server."""
 
 
-class Seen(NamedTuple):
-    """A launch that has ended."""
-
-    facts: LogFacts
-    log: bytes
-    props: dict[str, Any]
-    url: str
-    replies: list[dict[str, Any]]
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Where the model of a kind is."""
     folder = tmp_path_factory.mktemp("models")
     return lambda kind: tiny_model(folder, kind=kind)
-
-
-def serve(binary: ServerBinary, model: Path, folder: Path, flags: Sequence[str]) -> Seen:
-    """Launch, ask twice, stop, read. The second prompt goes on where the first ended."""
-    embeds = "--embeddings" in flags
-    with Guard() as guard:
-        server = launch(
-            binary,
-            [*BARE, *flags],
-            model=str(model),
-            log_path=folder / "server.log",
-            env={},
-            guard=guard,
-        )
-        try:
-            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 30))
-            props = ask(server, "/props")[1]
-            replies = []
-            for words in (20, 30):
-                body: dict[str, Any] = {"input": tiny_words(1, words)}
-                if not embeds:
-                    body = {"prompt": tiny_words(1, words), "n_predict": 4, "temperature": 0}
-                path = "/v1/embeddings" if embeds else "/completion"
-                status, reply = ask(server, path, body, limit_s=60)
-                assert status == 200, reply
-                replies.append(reply)
-        finally:
-            server.stop(5)
-    log = (folder / "server.log").read_bytes()
-    reader = LogReader()
-    reader.feed(log)
-    return Seen(reader.finish(), log, props, server.url, replies)
-
-
-def near(printed: float, number: float, terms: int = 1) -> bool:
-    """Whether a printed size is that many bytes, as far as printing in hundredths of MiB tells."""
-    return abs(printed - number / MIB) <= HALF_A_HUNDREDTH * terms
-
-
-def device_kind(name: str) -> str:
-    """`CPU` for llama.cpp's names of host memory, else `RPC`."""
-    return "RPC" if name.startswith("RPC") else "CPU"
-
-
-def check_kv(facts: LogFacts, model: Declared, asked: Launch) -> None:
-    """Each cache's size line and buffers, by device, and their sum."""
-    sizes = [size for size in facts.kv_sizes if size.context == "target"]
-    buffers = [buffer for buffer in facts.kv_buffers if buffer.context == "target"]
-    labels = model.caches if len(model.caches) > 1 else [""] * len(model.caches)
-    assert [size.cache for size in sizes] == labels
-    expected = 0.0
-    for size, name in zip(sizes, model.caches, strict=True):
-        cache = kv_cache(model, asked, name)
-        expected += cache.bytes
-        assert (size.cells, size.layers) == (cache.cells, cache.layers)
-        assert (size.seqs, size.streams) == (asked.slots, cache.streams)
-        assert (size.k_type, size.v_type) == (asked.k_type, asked.v_type)
-        assert size.k_mib is not None
-        assert size.v_mib is not None
-        assert near(size.k_mib, cache.k_bytes)
-        assert near(size.v_mib, cache.v_bytes)
-        assert near(size.mib, cache.bytes)
-        of_cache = [buffer for buffer in buffers if buffer.cache == size.cache]
-        by_device = {device_kind(buffer.device): buffer.mib for buffer in of_cache}
-        assert len(by_device) == len(of_cache)
-        assert set(by_device) == set(cache.device_bytes)
-        assert all(near(by_device[name], number) for name, number in cache.device_bytes.items())
-    if not model.caches:
-        assert facts.kv_total is None
-        assert buffers == []
-        return
-    assert facts.kv_total == Total(round(sum(b.mib for b in buffers), 2), len(buffers))
-    assert near(facts.kv_total.mib, expected, facts.kv_total.terms)
-    assert facts.kv_unified is asked.unified
-
-
-def check_state(facts: LogFacts, model: Declared, asked: Launch) -> None:
-    """Recurrent state, by device, with the line that sums it."""
-    expected = state_bytes(model, asked)
-    assert {device_kind(b.device) for b in facts.rs_buffers} == set(expected)
-    for buffer in facts.rs_buffers:
-        assert near(buffer.mib, expected[device_kind(buffer.device)])
-    if not expected:
-        assert (facts.rs_total, facts.load.rs_sizes) == (None, ())
-        return
-    (size,) = facts.load.rs_sizes
-    assert near(size.mib, sum(expected.values()))
-    assert (size.cells, size.seqs) == (asked.slots, asked.slots)
-    assert facts.rs_total == Total(
-        round(sum(buffer.mib for buffer in facts.rs_buffers), 2), len(expected)
-    )
-
-
-def check_exit_table(facts: LogFacts, model: Declared, asked: Launch, log: bytes) -> None:
-    """Whole MiB by device: model and compute as printed before, context as reckoned.
-
-    A server that is asked to stop loses its last lines now and then, or rows of its table: as
-    many must be read as were printed.
-    """
-    table = facts.load.exit_table
-    printed_rows = log.rpartition(b"cleaning up")[2].count(b"|   - ")
-    assert len(table) == printed_rows
-    context = dict(state_bytes(model, asked))
-    for name in model.caches:
-        for device, number in kv_cache(model, asked, name).device_bytes.items():
-            context[device] = context.get(device, 0) + number
-    buffers = [buffer for buffer in facts.load.buffers if buffer.context == "target"]
-    for row in table:
-        own = [b for b in buffers if device_kind(b.device) == device_kind(row.device)]
-        for kind, whole in (("model", row.model_mib), ("compute", row.compute_mib)):
-            printed = sum(buffer.mib for buffer in own if buffer.kind == kind)
-            assert printed - 1 - 0.02 < whole < printed + 0.02
-        assert row.context_mib == int(context.get(device_kind(row.device), 0) / MIB)
-        parts = row.model_mib + row.context_mib + row.compute_mib
-        assert parts <= row.self_mib <= parts + 2
-    if table and table[-1].device == "Host":  # the last row
-        assert {device_kind(row.device) for row in table} == {device_kind(d) for d in facts.devices}
-
-
-def check_requests(seen: Seen) -> None:
-    """Launches, timings and reuses are those of the replies."""
-    facts = seen.facts
-    assert len(facts.launches) == 2
-    if "timings" not in seen.replies[0]:
-        assert facts.timings == ()
-        return
-    told = [
-        (reply["id_slot"], reply["timings"]["prompt_n"], reply["timings"]["predicted_n"])
-        for reply in seen.replies
-    ]
-    assert [(t.slot, t.prompt_tokens, t.output_tokens) for t in facts.timings] == told
-    for timing, reply in zip(facts.timings, seen.replies, strict=True):
-        assert timing.prompt_ms == pytest.approx(reply["timings"]["prompt_ms"], abs=0.006)
-        assert timing.decode_ms == pytest.approx(reply["timings"]["predicted_ms"], abs=0.006)
-    assert [(x.slot, x.task) for x in facts.launches] == [(t.slot, t.task) for t in facts.timings]
-    assert [reuse.cached for reuse in facts.reuses] == [
-        reply["timings"]["cache_n"] for reply in seen.replies
-    ]
-
-
-def check(seen: Seen, model: Declared, asked: Launch) -> None:
-    """Everything that every log must be read as."""
-    facts, props = seen.facts, seen.props
-    assert (facts.unreadable, facts.load.notes) == ((), ())
-    assert (facts.crash, facts.failure, facts.error_lines) == (None, None, ())
-    assert not facts.forced_stop
-    assert facts.build == props["build_info"]
-    assert facts.listening == seen.url
-    assert facts.verbosity is not None
-    assert facts.verbosity >= 4
-    assert "AVX" in facts.cpu_features or not sys.platform.startswith("linux")
-    assert facts.n_slots == props["total_slots"] == asked.slots
-    assert facts.n_ctx_slot == props["default_generation_settings"]["n_ctx"]
-    assert facts.n_ctx_slot == min(asked.n_ctx_sequence, model.n_ctx_train)
-    assert facts.kv_unified is asked.unified
-    check_kv(facts, model, asked)
-    check_state(facts, model, asked)
-    check_requests(seen)
-    check_exit_table(facts, model, asked, seen.log)
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -292,9 +121,8 @@ def test_a_log_is_read_as_the_model_file_says(
     flags = case.flags
     if kind == "embedding":
         flags = (*flags, "--embeddings")
-    if case.drafted:
-        draft = str(models("draft"))
-        flags = (*flags, "--model-draft", draft, "--spec-type", "draft-simple")
+    if case.draft:
+        flags = (*flags, *drafting(models(case.draft)), "-ctkd", "bf16", "-ctvd", "f32")
     try:
         seen = serve(SERVERS[name](), models(kind), tmp_path, flags)
     except ServerStartError as error:
@@ -308,23 +136,28 @@ def test_a_log_is_read_as_the_model_file_says(
     assert bool(facts.load.fit_table) is case.probed
     drafts = [size for size in facts.kv_sizes if size.context == "draft"]
     outputs = [b.context for b in facts.load.buffers if b.kind == "output"]
-    if not case.drafted:
+    if not case.draft:
         assert (facts.draft_kv_total, drafts) == (None, [])
         assert outputs == ["target"]
         return
-    cache = kv_cache(declared(models("draft")), case.asked, "full")
-    assert [(size.cells, size.layers) for size in drafts] == [(cache.cells, cache.layers)]
-    assert facts.draft_kv_total is not None
-    assert near(facts.draft_kv_total.mib, cache.bytes)
     assert outputs == ["target", "draft"]
+    draft = declared(models(case.draft))
+    asked = case.asked._replace(k_type="bf16", v_type="f32")
+    caches = [kv_cache(draft, asked, name) for name in draft.caches]
+    assert [(size.cells, size.layers) for size in drafts] == [(c.cells, c.layers) for c in caches]
+    assert {(size.k_type, size.v_type) for size in drafts} == {("bf16", "f32")}
+    assert facts.draft_kv_total is not None
+    assert facts.draft_kv_total.terms == len(caches)
+    assert near(facts.draft_kv_total.mib, sum(cache.bytes for cache in caches), len(caches))
 
 
 def in_form(name: str, form: str) -> tuple[ServerBinary, tuple[str, ...]]:
     """A server and the flags by which it logs in that form."""
     if name != "embedded":
-        if form == "jsonl":
-            pytest.skip(f"the {name} build has no --log-jsonl")
-        return SERVERS[name](), FORMS[form]
+        binary = SERVERS[name]()
+        if FORMS[form][0] not in read_help(binary):
+            pytest.skip(f"the {name} build has no {FORMS[form][0]}")
+        return binary, FORMS[form]
     if form in ("no-timestamps", "no-prefix"):
         pytest.skip("xllamacpp turns timestamps and prefixes on whatever was set before")
     own = embedded()
@@ -353,11 +186,14 @@ def test_a_log_is_read_alike_in_every_form(
 
 
 @pytest.fixture(params=["wheel", "older"])
-def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[ServerBinary, str]]:
-    """A llama-server and the address of an RPC server of the same build."""
+def remote(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[ServerBinary, tuple[str, str]]]:
+    """A llama-server and the addresses of two RPC servers of the same build."""
     with ExitStack() as stack:
         binary = SERVERS[request.param]()
-        yield binary, stack.enter_context(rpc_server(binary, tmp_path))
+        first, second = (stack.enter_context(rpc_server(binary, tmp_path)) for _ in range(2))
+        yield binary, (first, second)
 
 
 @pytest.mark.parametrize(
@@ -372,17 +208,78 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ser
 def test_memory_is_told_apart_by_device(
     models: Callable[[str], Path],
     tmp_path: Path,
-    remote: tuple[ServerBinary, str],
+    remote: tuple[ServerBinary, tuple[str, str]],
     kind: str,
     more: tuple[str, ...],
 ) -> None:
     """The last layer and the output on an RPC device, the others on the CPU."""
-    binary, address = remote
+    binary, (address, _) = remote
     flags = (*SLOTS_2, "--rpc", address, "--n-gpu-layers", "2", *more)
     seen = serve(binary, models(kind), tmp_path, flags)
     asked = _ASKED._replace(offloaded=1, kv_offload="-nkvo" not in more)
     check(seen, declared(models(kind)), asked)
     assert f"RPC0[{address}]" in seen.facts.devices
+
+
+def test_each_of_two_devices_is_told(
+    models: Callable[[str], Path],
+    tmp_path: Path,
+    remote: tuple[ServerBinary, tuple[str, str]],
+) -> None:
+    """Two layers on each of two RPC devices, none on the CPU, and a draft model on them too."""
+    binary, addresses = remote
+    flags = (*SLOTS_2, *LEVEL_4, "--rpc", ",".join(addresses), "-ngl", "99", "-ts", "2,3")
+    draft = (*drafting(models("draft")), "-ngld", "99")
+    facts = serve(binary, models("tiny"), tmp_path, (*flags, *draft)).facts
+    assert facts.unreadable == ()
+    on = [(b.device, b.mib) for b in facts.kv_buffers if b.context == "target"]
+    # each RPC server numbers its own devices, and they come in an order of llama.cpp's own
+    assert sorted(on) == sorted((f"RPC0[{address}]", 2.0) for address in addresses)
+    assert facts.kv_total == Total(4.0, 2)
+    assert facts.draft_kv_total is not None
+    assert near(facts.draft_kv_total.mib, kv_cache(declared(models("draft")), _ASKED, "full").bytes)
+
+
+def test_a_tensor_split_is_counted_by_its_size_line(
+    models: Callable[[str], Path],
+    tmp_path: Path,
+    remote: tuple[ServerBinary, tuple[str, str]],
+) -> None:
+    """Its one buffer line says what one of two devices holds, and a note says so."""
+    binary, addresses = remote
+    flags = ("--rpc", ",".join(addresses), "-ngl", "99", "--split-mode", "tensor")
+    facts = serve(binary, models("mha"), tmp_path, (*SLOTS_2, *LEVEL_4, *flags)).facts
+    whole = kv_cache(declared(models("mha")), _ASKED, "full").bytes
+    assert facts.unreadable == ()
+    (buffer,) = facts.kv_buffers
+    assert buffer.device == "Meta()"
+    assert near(buffer.mib, whole / 2)
+    assert facts.kv_total is not None
+    assert near(facts.kv_total.mib, whole)
+    assert "tensor split" in facts.load.notes[0]
+
+
+@pytest.mark.parametrize("name", ["wheel", "older"])
+def test_a_crash_at_a_request_is_read(
+    models: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
+    """These builds abort where a recurrent model is to draft; what was printed before stays."""
+    flags = (*SLOTS_2, *LEVEL_4, *drafting(models("recurrent")))
+    with pytest.raises(http.client.RemoteDisconnected):
+        serve(SERVERS[name](), models("tiny"), tmp_path, flags)
+    reader = LogReader()
+    reader.feed((tmp_path / "server.log").read_bytes())
+    facts = reader.finish()
+    assert facts.crash is not None
+    assert facts.crash.kind == "abort"
+    assert facts.crash.message.startswith("failed to remove sequence")
+    assert facts.crash.file.endswith("common.cpp")
+    assert facts.failure is None
+    check_kv(facts, declared(models("tiny")), _ASKED)
+    state = state_bytes(declared(models("recurrent")), _ASKED)
+    assert [(b.context, near(b.mib, state["CPU"])) for b in facts.rs_buffers] == [("draft", True)]
+    assert facts.rs_total is None
+    assert len(facts.launches) == 1
 
 
 @pytest.mark.parametrize("name", SERVERS)

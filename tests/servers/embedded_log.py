@@ -25,8 +25,11 @@ def set_form(form: str) -> bool:
     spec = PathFinder.find_spec("xllamacpp")
     if spec is None or spec.submodule_search_locations is None:
         return False
-    files = Path(next(iter(spec.submodule_search_locations))).glob("xllamacpp*.so")
-    library = ctypes.CDLL(str(next(files)))
+    folder = Path(next(iter(spec.submodule_search_locations)))
+    file = next(folder.glob("xllamacpp*.so"), None)
+    if file is None:
+        return False
+    library = ctypes.CDLL(str(file))
     try:
         if form == "jsonl":
             library["_Z20common_log_set_jsonlb"](ctypes.c_bool(True))
