@@ -33,6 +33,7 @@ FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures" / "tiny_prompts.jso
 SEEDS = [prompt["seed"] for prompt in FIXTURE["prompts"]]
 TEXTS = {prompt["seed"]: prompt["text"] for prompt in FIXTURE["prompts"]}
 PLAIN = ("--ctx-size", "4096", "--parallel", "2", "--fit", "off", "--cache-ram", "0")
+ONE = ("--threads", "1")  # two on a busy machine crawl
 GAP = 0.1
 
 
@@ -135,7 +136,7 @@ def test_text_of_every_kind_is_words_that_depend_on_early_ones(tmp_path: Path, k
         words[4] = TINY_WORDS[(TINY_WORDS.index(words[4]) + 1) % len(TINY_WORDS)]
         asked.append("".join(f" {word}" for word in words))
     path = tiny_model(tmp_path, kind=kind)
-    texts = [reply["content"] for reply in _complete(embedded(), path, tmp_path, [], asked)]
+    texts = [reply["content"] for reply in _complete(embedded(), path, tmp_path, ONE, asked)]
     assert [len(text.split()) for text in texts] == [FIXTURE["tokens"]] * len(texts)
     assert {word for text in texts for word in text.split()} <= set(TINY_WORDS)
     assert [a == b for a, b in zip(texts[::2], texts[1::2], strict=True)] == [False] * 4
@@ -145,7 +146,7 @@ def test_text_of_every_kind_is_words_that_depend_on_early_ones(tmp_path: Path, k
 def test_every_kind_chats(tmp_path: Path, kind: str) -> None:
     """A stray byte in a reply would be answered with a 500."""
     path = tiny_model(tmp_path, kind=kind)
-    with _served(embedded(), path, tmp_path, []) as server:
+    with _served(embedded(), path, tmp_path, ONE) as server:
         messages = [{"role": "user", "content": tiny_words(3, 30).strip()}]
         body = {"messages": messages, "max_tokens": 48, "temperature": 0}
         status, reply = ask(server, "/v1/chat/completions", body)
@@ -158,7 +159,7 @@ def test_every_kind_chats(tmp_path: Path, kind: str) -> None:
 def test_the_embedding_kind_embeds(tmp_path: Path) -> None:
     """256 numbers of length 1, others for another word; what is equal gives equal ones."""
     path = tiny_model(tmp_path, kind="embedding")
-    with _served(embedded(), path, tmp_path, ["--embeddings"]) as server:
+    with _served(embedded(), path, tmp_path, [*ONE, "--embeddings"]) as server:
         body = {"input": [" ba be bo", " ba be bu", " ba be bo"]}
         status, reply = ask(server, "/v1/embeddings", body)
     assert status == 200, reply
