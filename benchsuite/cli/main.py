@@ -26,7 +26,7 @@ _COMMANDS = {
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
     "inspect": "Show what a saved server log tells.",
-    "model": "Make the tiny model.",
+    "model": "Make a tiny model.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
 

@@ -291,10 +291,12 @@ class MemoryReader:
 
     def _current(self, found: Grammar | None = None) -> _ContextMemory:
         """The context that a line belongs to."""
+        # the first line of a context since mid 2025 is its output buffer's, which no other repeats
+        begins = found is None or found.kind != "buffer" or found.value.kind == "output"
         if self._in_draft or self._serving:
-            reserved = found is not None and found.kind == "buffer" and not self._draft.begun
+            reserved = not begins and not self._draft.begun
             return self._target if reserved and self._target.begun else self._draft
-        if self._target.computed and (found is None or found.kind != "buffer"):
+        if self._target.computed and begins:
             self._in_draft = True
             return self._draft
         return self._target

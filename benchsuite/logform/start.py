@@ -12,7 +12,7 @@ _N_SLOTS = re.compile(r'\bn_slots"?\s*[=:]\s*(\d{1,9})')
 _N_CTX_SLOT = re.compile(r'\bn_ctx_slot"?\s*[=:]\s*(\d{1,12})')
 _NEW_SLOT = re.compile(r"new slot,? n_ctx(?:_slot)? = (\d{1,12})")
 _UNIFIED = re.compile(r"\bkv_unified\s*=\s*'?(true|false)")
-_BUILD_INFO = re.compile(r"\bbuild_info: (\S+)")
+_BUILD_INFO = re.compile(r'\bbuild_info: ([^\s\\"]+)')  # in JSON an escape and a quote follow
 _BUILD = (
     re.compile(r"\bbuild:? =? ?(\d{1,9}) \((\w+)\)"),  # llama.cpp
     re.compile(r"\bbuild=(\d{1,9}) commit=\"?(\w+)"),  # ik_llama

@@ -189,6 +189,23 @@ def test_a_second_context_is_the_draft_s() -> None:
     assert [b.context for b in facts.kv_buffers] == ["target", "draft"]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_draft_s_output_buffer_is_the_draft_s(named: bool) -> None:
+    """A context's output buffer is its first line, before its KV, with or without a model's."""
+    output = "llama_context:        CPU  output buffer size =     0.01 MiB"
+    draft = ["common_speculative_init_result: loading draft model '/models/d.gguf'", model(0.96)]
+    facts = read(
+        *(model(5.31), output, kv(2), size(2), COMPUTE),
+        *(draft if named else []),
+        *(output, kv(0.5), size(0.5), COMPUTE, SERVING),
+    )
+    outputs = [buffer.context for buffer in facts.load.buffers if buffer.kind == "output"]
+    assert outputs == ["target", "draft"]
+    assert total(facts) == 2.0
+    assert facts.draft_kv_total is not None
+    assert facts.draft_kv_total.mib == 0.5
+
+
 def test_an_unreadable_draft_leaves_the_target_readable() -> None:
     """Each context is judged by its own lines."""
     facts = read(model(5.31), kv(16), size(16), COMPUTE, kv(2), size(3), COMPUTE, SERVING)
