@@ -13,9 +13,13 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
-from benchsuite.client.body import ChatParts, completion_reply, expect_object, read_text
-from benchsuite.client.prometheus import parse_counters
+from benchsuite.client.body import ChatParts, completion_reply
+from benchsuite.client.fields import expect_object, read_text
+from benchsuite.client.health import Health, parse_health
+from benchsuite.client.prometheus import Exposition, parse_metrics
+from benchsuite.client.props import Props, parse_props
 from benchsuite.client.reply import Reply, Stamps
+from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import RetiringTransport
 from benchsuite.errors import (
@@ -82,35 +86,63 @@ class LlamaClient:
 
     # what the server says of itself
 
-    async def healthy(self) -> bool:
-        """Whether `/health` says that the server is ready; False while it loads (503).
+    async def health(self) -> Health:
+        """What `/health` says; 503 while the model is loading is an answer, not an error.
 
         Raises:
             ConnectionLostError: Nobody listens, or the answer is not llama-server's.
+            RequestRefusedError: It was answered with an error.
             ServerHangError: No answer within the limit.
         """
         async with self._exchange("GET", "/health") as response:
             content = await self._read(response, "/health")
         if response.status_code == 503 and b"oading" in content:
-            return False
+            return Health("loading")
         if response.status_code != 200:
             raise self._refused("/health", response, content)
-        body = self._decode("/health", content)
-        return isinstance(body, dict) and body.get("status") in ("ok", "no slot available")
+        return parse_health(self._decode("/health", content))
 
-    async def props(self) -> dict[str, Any]:
-        """The object of `/props`."""
-        return expect_object(await self._json("GET", "/props"), "/props")
+    async def healthy(self) -> bool:
+        """Whether `/health` says that the server is ready; False while it loads (503).
+
+        Raises:
+            ConnectionLostError, RequestRefusedError, ServerHangError: As `health`.
+        """
+        return (await self.health()).state == "ready"
+
+    async def props(self) -> Props:
+        """What `/props` says."""
+        return parse_props(expect_object(await self._json("GET", "/props"), "/props"))
+
+    async def slots(self) -> tuple[Slot, ...] | None:
+        """What `/slots` says; None where the endpoint is off (501) or absent.
+
+        Wakes a sleeping server.
+
+        Raises:
+            ServerLiedError: The answer is no list of slots.
+        """
+        content = await self._unless_off("/slots")
+        if content is None:
+            return None
+        slots = parse_slots(self._decode("/slots", content))
+        if slots is None:
+            raise ServerLiedError(f"/slots should be a list of slots, got {_quoted(content)}")
+        return slots
+
+    async def exposition(self) -> Exposition | None:
+        """The samples of `/metrics`; None where the endpoint is off (501) or absent.
+
+        Every look begins a new window of the gauges `prompt_tokens_seconds` and
+        `predicted_tokens_seconds`, for others who scrape them too (build 11434).
+        """
+        content = await self._unless_off("/metrics")
+        return None if content is None else parse_metrics(content.decode("utf-8", "replace"))
 
     async def metrics(self) -> dict[str, float] | None:
-        """The samples of `/metrics` by name; None where the endpoint is off (501) or absent."""
-        async with self._exchange("GET", "/metrics") as response:
-            content = await self._read(response, "/metrics")
-        if response.status_code in (404, 501):
-            return None
-        if response.status_code != 200:
-            raise self._refused("/metrics", response, content)
-        return parse_counters(content.decode("utf-8", "replace"))
+        """The values of `/metrics` by name; None where the endpoint is off (501) or absent."""
+        seen = await self.exposition()
+        return None if seen is None else seen.counters()
 
     # text and tokens
 
@@ -196,6 +228,15 @@ class LlamaClient:
         return completion_reply(final, "".join(pieces), stamps.read(), tuple(stamps.tokens_ns))
 
     # below: one exchange, and how it can fail
+
+    async def _unless_off(self, path: str) -> bytes | None:
+        async with self._exchange("GET", path) as response:
+            content = await self._read(response, path)
+        if response.status_code in (404, 501):
+            return None
+        if response.status_code != 200:
+            raise self._refused(path, response, content)
+        return content
 
     async def _json(self, method: str, path: str, payload: Any = None) -> Any:
         async with self._exchange(method, path, payload) as response:

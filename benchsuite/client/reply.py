@@ -42,3 +42,5 @@ class Reply(msgspec.Struct, frozen=True):
     timings: Timings
     stamps: Stamps
     token_ns: tuple[int, ...] = ()  # arrival of each token event
+    # `prompt`, `cached`, `evaluated`, `output` -> the field that told it: `timings.cache_n`
+    sources: dict[str, str] = {}
