@@ -44,6 +44,7 @@ from benchsuite.logform.start import (
     parse_new_slot,
     parse_slots,
     parse_spawned,
+    parse_used_device,
     parse_verbosity,
 )
 
@@ -118,6 +119,7 @@ class LogReader:
             (b"system_info", self._take_system),
             (b"listening", self._take_listening),
             (b"new slot", self._take_new_slot),
+            (b"using device ", self._take_used_device),
         )
         self._router_marks: tuple[tuple[bytes, Take], ...] = (
             (b"server instance with name", self._take_child),
@@ -275,6 +277,13 @@ class LogReader:
             instance = self._instance(read_line(raw).instance)
             if instance.n_ctx_slot is None:
                 instance.n_ctx_slot = n_ctx_slot
+
+    def _take_used_device(self, block: bytes, position: int, end: int) -> None:
+        line = read_line(line_at(block, position, end))
+        used = parse_used_device(line.text)
+        if used is not None:
+            name, bus = used
+            self._instance(line.instance).buses[name] = bus
 
     def _take_loading(self, block: bytes, position: int, end: int) -> None:
         line = read_line(line_at(block, position, end))
