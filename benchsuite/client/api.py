@@ -18,7 +18,7 @@ from benchsuite.client.fields import expect_object, read_text
 from benchsuite.client.health import Health, parse_health
 from benchsuite.client.prometheus import Exposition, parse_metrics
 from benchsuite.client.props import Props, parse_props
-from benchsuite.client.reply import Reply, Stamps
+from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import RetiringTransport
@@ -183,7 +183,7 @@ class LlamaClient:
             "stream_options": {"include_usage": True},
         }
         parts = ChatParts()
-        stamps = _Stopwatch()
+        stamps = Stopwatch()
         done = False
         async with aclosing(self._events("/v1/chat/completions", payload, stamps)) as events:
             async for event in events:
@@ -208,7 +208,7 @@ class LlamaClient:
         """
         payload = {"prompt": prompt, **_checked(fields), "stream": True}
         pieces: list[str] = []
-        stamps = _Stopwatch()
+        stamps = Stopwatch()
         final: dict[str, Any] | None = None
         async with aclosing(self._events("/completion", payload, stamps)) as events:
             async for event in events:
@@ -246,7 +246,7 @@ class LlamaClient:
         return self._decode(path, content)
 
     async def _events(
-        self, path: str, payload: Any, stamps: _Stopwatch
+        self, path: str, payload: Any, stamps: Stopwatch
     ) -> AsyncGenerator[Event, None]:
         reader = EventReader()
         async with self._exchange("POST", path, payload, stamps) as response:
@@ -267,7 +267,7 @@ class LlamaClient:
 
     @asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, payload: Any = None, stamps: _Stopwatch | None = None
+        self, method: str, path: str, payload: Any = None, stamps: Stopwatch | None = None
     ) -> AsyncIterator[httpx.Response]:
         content = None if payload is None else msgspec.json.encode(payload)
         headers = {} if payload is None else {"Content-Type": "application/json"}
@@ -358,30 +358,6 @@ class LlamaClient:
             hint = "raise ctx-size, or shorten the prompts of the scenario"
         return RequestRefusedError(
             f"{where} answered {status}: {message}", status=status, kind=kind, hint=hint
-        )
-
-
-class _Stopwatch:
-    """The moments of one request, filled in as they come."""
-
-    def __init__(self) -> None:
-        self.scheduled_ns = time.monotonic_ns()
-        self.sent_ns = self.scheduled_ns
-        self.headers_ns = 0
-        self.end_ns = 0
-        self.tokens_ns: list[int] = []
-
-    def token(self) -> None:
-        self.tokens_ns.append(time.monotonic_ns())
-
-    def read(self) -> Stamps:
-        return Stamps(
-            scheduled_ns=self.scheduled_ns,
-            sent_ns=self.sent_ns,
-            headers_ns=self.headers_ns,
-            first_token_ns=self.tokens_ns[0] if self.tokens_ns else 0,
-            last_token_ns=self.tokens_ns[-1] if self.tokens_ns else 0,
-            end_ns=self.end_ns or time.monotonic_ns(),
         )
 
 
