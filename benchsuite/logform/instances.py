@@ -17,6 +17,7 @@ from benchsuite.logform.start import (
     parse_new_slot,
     parse_slots,
     parse_spawned,
+    parse_used_device,
 )
 
 MOST_INSTANCES = 256
@@ -177,3 +178,11 @@ class Instances:
         url = parse_listening(line.text)
         if url is not None:
             self.of(line.instance).listening = url
+
+    def take_used_device(self, block: bytes, position: int, end: int) -> None:
+        """`using device`: a device's bus address."""
+        line = read_line(line_at(block, position, end))
+        used = parse_used_device(line.text)
+        if used is not None:
+            name, bus = used
+            self.of(line.instance).buses[name] = bus

@@ -122,6 +122,7 @@ class LogReader:
             (b"system_info", self._take_system),
             (b"listening", self._instances.take_listening),
             (b"new slot", self._instances.take_new_slot),
+            (b"using device ", self._instances.take_used_device),
         )
         self._router_marks: tuple[tuple[bytes, Take], ...] = (
             (b"server instance with name", self._instances.take_child),
