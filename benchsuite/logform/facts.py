@@ -198,6 +198,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     launches: tuple[SlotLaunch, ...] = ()
     timings: tuple[SlotTiming, ...] = ()
     reuses: tuple[PromptReuse, ...] = ()
+    requests: int = 0  # whose timings were printed, kept above or not
     cache_state: CacheState | None = None
     crash: Crash | None = None
     failure: LogFailure | None = None

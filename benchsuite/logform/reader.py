@@ -338,6 +338,7 @@ class LogReader:
             launches=tuple(self.launches),
             timings=tuple(self.timings),
             reuses=tuple(self.reuses),
+            requests=self._slots.timed,
             cache_state=self._cache_state,
             crash=scan.crash or self._instances.child_crash,
             failure=scan.failure,
