@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 2.0
-SESSIONS, SLOTS, TURNS = 12, 4, 96
+SESSIONS, SLOTS, TURNS = 12, 4, 48
 
 
 def _bytes_loop(path: Path) -> int:
@@ -62,7 +62,7 @@ def _reader(path: Path) -> int:
 
 
 def _make_log(folder: Path, verbosity: int) -> bytes:
-    """The log of a real server that has served 96 turns and was stopped."""
+    """The log of a real server that has served 48 turns and was stopped."""
     from benchsuite.client.api import LlamaClient
     from benchsuite.collect.log_follower import LogFollower
     from benchsuite.pipeline.driving import wait_for
@@ -98,7 +98,7 @@ def _make_log(folder: Path, verbosity: int) -> bytes:
             await client.aclose()
 
         def talk(session: int) -> None:
-            messages: list[dict[str, Any]] = [{"role": "system", "content": tiny_words(7, 300)}]
+            messages: list[dict[str, Any]] = [{"role": "system", "content": tiny_words(7, 100)}]
             headers = {
                 "Authorization": f"Bearer {server.api_key}",
                 "Content-Type": "application/json",

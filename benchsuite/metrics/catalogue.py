@@ -87,6 +87,27 @@ _DECLARED = (
         {("device",): "numerics"},
     ),
     _metric(
+        "prompt_cache_mib",
+        "MiB",
+        "equal",
+        "quantised",
+        "config",
+        "log",
+        ((),),
+        "What the host prompt cache (`--cache-ram`) holds, from the last `cache state` line.",
+    ),
+    _metric(
+        "prompt_cache_over_limit_mib",
+        "MiB",
+        "lower",
+        "quantised",
+        "config",
+        "log",
+        ((),),
+        "How far the host prompt cache is above its limit, from the same line; 0 within it or "
+        "where there is none. One prompt alone may exceed the limit (#21690).",
+    ),
+    _metric(
         "kv_cells",
         "cells",
         "equal",
