@@ -41,7 +41,8 @@ CACHE_TYPES: dict[str, tuple[int, int]] = {
 (`kv_cache_types` of common/arg.cpp, block sizes of ggml/src/ggml-common.h)."""
 
 AUTOMATIC_SLOTS = 4
-"""Slots where `--parallel` is not given or negative; KV is then unified (server.cpp)."""
+"""Slots where `--parallel` is not given or negative; KV is then unified (server.cpp;
+build 10434 says "using n_parallel = 4")."""
 
 _PAD_CELLS = 256
 _MOST_SLOTS = 256  # LLAMA_MAX_SEQ
