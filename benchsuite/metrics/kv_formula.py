@@ -8,7 +8,8 @@ Read from the source of build 11434 (`src/` of llama.cpp) unless a function says
 - `llama_kv_cache` (llama-kv-cache.cpp): each layer has one K tensor of `kv heads * key size` by
   cells by streams, and one V tensor likewise unless the model is MLA. Streams are the slots, or 1
   where unified. Without flash attention V is stored transposed, and where layers' values differ in
-  width every layer takes the widest.
+  width every layer takes the widest. Builds from 10434 on refuse an MLA model with K and V of
+  different types; build 10092 takes it, and K's type decides.
 - `llama_kv_cache_iswa` (llama-kv-cache-iswa.cpp): sliding layers have a cache of their own, of
   `pad256(min(context, window * (unified ? slots : 1) + n_ubatch))` cells.
 - `llama_memory_recurrent` (llama-memory-recurrent.cpp): one row for each slot, in F32, whatever
@@ -155,11 +156,11 @@ def expected_memory(shape: ModelShape, settings: CacheSettings) -> ExpectedMemor
         n_ubatch = min(n_batch, settings.n_ubatch or settings.n_batch)
         seen = shape.window * (slots if unified else 1) + n_ubatch
         sliding = n_ctx_seq if settings.swa_full else _padded(min(n_ctx_seq, seen))
-        full = [layer for layer in shape.layers if not layer.sliding]
-        swa = [layer for layer in shape.layers if layer.sliding]
-        caches.append(_cache("full", full, n_ctx_seq, streams, shape, settings))
-        caches.append(_cache("swa", swa, sliding, streams, shape, settings))
-    elif shape.layers or not shape.recurrent_layers:
+        for name, slides, cells in (("full", False, n_ctx_seq), ("swa", True, sliding)):
+            layers = [layer for layer in shape.layers if layer.sliding == slides]
+            if layers:  # a cache without layers is printed, and holds nothing
+                caches.append(_cache(name, layers, cells, streams, shape, settings))
+    elif shape.layers:
         caches.append(_cache("", shape.layers, n_ctx_seq, streams, shape, settings))
     state = None
     if shape.recurrent_layers:
@@ -181,11 +182,6 @@ def _refusal(shape: ModelShape, settings: CacheSettings) -> str | None:
         return "a context or batch below 0 means nothing to llama-server"
     if not settings.n_batch and not settings.n_ubatch:
         return "llama-server refuses a batch of 0"
-    if shape.mla and settings.type_k != settings.type_v:
-        return (
-            f"llama-server refuses cache types that differ ({settings.type_k}, {settings.type_v}) "
-            "for this model (MLA)"
-        )
     if CACHE_TYPES[settings.type_v][0] > 1 and not settings.flash_attention:
         return f"llama-server refuses {settings.type_v} for V without flash attention"
     for layer in shape.layers:

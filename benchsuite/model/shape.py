@@ -37,6 +37,8 @@ class ModelShape(msgspec.Struct, frozen=True):
     r_width: int = 0  # numbers of the rolling state (convolution, token shift) of one layer
     s_width: int = 0  # numbers of the recurrent state of one layer
     causal: bool = True
+    nextn_layers: int = 0  # that only predict further tokens; not in `layers`
+    nextn_build: int = 0  # oldest build known to give them no memory; older ones may
     mla: bool = False  # keys hold the latent, from which values are made too
 
 

@@ -6,6 +6,7 @@ with itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from benchsuite.errors import FlagError
@@ -20,6 +21,11 @@ from benchsuite.model.shape import ModelShape, UnknownMemory
 from benchsuite.scenario.flags import OFF, ON, FlagTable
 
 _CHANGES_METADATA = "override-kv"
+_OLDEST_BUILD = 10092
+"""Oldest build on which the formulas were held against real servers."""
+_LEAST_NUMBER = 1000
+"""Smaller build numbers are those of a build that does not know its own (`b1-7e4c0a9`)."""
+
 _SPECULATION = ("spec-", "draft", "model-draft")
 """How flags of speculative decoding begin: with some, recurrent state keeps more rows."""
 
@@ -33,6 +39,7 @@ def analytic_measurements(
     flags: Mapping[str, FlagValue],
     env: Mapping[str, str],
     table: FlagTable,
+    build: str | None,
     variant: str,
     trial: int = 1,
 ) -> tuple[tuple[Measurement, ...], str]:
@@ -43,6 +50,7 @@ def analytic_measurements(
         flags: What the server is given, by canonical name.
         env: What the deployment sets for it; its `LLAMA_ARG_*` count where no flag is given.
         table: The flags of the build.
+        build: As the server tells it.
         variant: For the measurements.
         trial: Likewise, from 1.
 
@@ -59,6 +67,9 @@ def analytic_measurements(
     expected = expected_memory(shape, settings)
     if isinstance(expected, UnknownMemory):
         return (), expected.reason
+    untested = _untested(shape, settings, build)
+    if untested is not None:
+        return (), untested
     return tuple(as_measurements(expected, variant, trial)), ""
 
 
@@ -135,6 +146,28 @@ def cache_settings(
             "without --ctx-size, llama-server chooses the context by free memory (--fit)"
         )
     return settings
+
+
+def _untested(shape: ModelShape, settings: CacheSettings, build: str | None) -> str | None:
+    """Why the formulas may not hold for a build; None where they do."""
+    told = re.match(r"b?(\d+)", build or "")
+    number = int(told[1]) if told else 0
+    known = number >= _LEAST_NUMBER
+    if shape.nextn_build and (not known or number < shape.nextn_build):
+        return (
+            f"its {shape.nextn_layers} layers that only predict further tokens (nextn) get no "
+            f"memory in builds from {shape.nextn_build} on, and some in older ones; this is "
+            f"{build or 'an unknown build'}"
+        )
+    if not known or number >= _OLDEST_BUILD:
+        return None
+    # whatever the padding of the time: all layers have all of the context, which needs none
+    plain = shape.window is None and not shape.recurrent_layers and not shape.mla
+    plain = plain and len({layer.v_width for layer in shape.layers}) == 1
+    share = 256 * settings.n_parallel
+    if plain and settings.n_parallel > 0 and settings.n_ctx and settings.n_ctx % share == 0:
+        return None
+    return f"the formulas were checked on builds from {_OLDEST_BUILD} on; this is {build}"
 
 
 def _word(flags: Mapping[str, FlagValue], name: str, default: str) -> str:

@@ -255,6 +255,7 @@ class LaunchDrive:
             target.flags(self._variant),
             self._context.plan.deployment.env,
             target.table,
+            facts.build,
             self._variant.name,
             self._trial,
         )

@@ -24,6 +24,16 @@ class ModelInspection(msgspec.Struct, frozen=True):
     measurements: tuple[Measurement, ...] = ()  # the expected memory as gates name it
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What else is to be known of the numbers."""
+        shape = self.shape
+        if not isinstance(shape, ModelShape) or not shape.nextn_build:
+            return ()
+        layers = _count(shape.nextn_layers, "layer")
+        told = f"builds before {shape.nextn_build} may give memory also to the {layers} that only "
+        return (f"{told}predict further tokens (nextn)",)
+
+    @property
     def unreadable(self) -> tuple[str, ...]:
         """Why memory is unknown; empty where it is known."""
         found = self.expected
@@ -56,6 +66,7 @@ def render_model_json(found: ModelInspection) -> bytes:
             {"name": m.name, "labels": m.labels, "value": m.value, "unit": m.unit}
             for m in found.measurements
         ],
+        "notes": found.notes,
         "unreadable": found.unreadable,
     }
     if isinstance(expected, ExpectedMemory):
@@ -82,6 +93,8 @@ def render_model(found: ModelInspection, style: Style | None = None) -> str:
     if isinstance(found.expected, ExpectedMemory):
         lines += ["", *_caches(found.expected, look)]
         lines += ["", *_totals(found.measurements, look)]
+    for text in found.notes:
+        lines += ["", *wrap(safe(f"note: {text}"), look.width)]
     for text in found.unreadable:
         lines += ["", *(look.paint(line, "red") for line in wrap(safe(text), look.width))]
     return "\n".join(lines) + "\n"

@@ -32,6 +32,8 @@ class Rule:
     router: bool = False  # one more layer of one head
     loops: bool = False  # layers are run through `num_loops` times
     keeps_nextn: bool = False  # attention is filtered by `not recurrent` alone
+    # oldest build seen to give the layers that only predict further tokens no memory
+    nextn_build: int = 11434
     # which layers are recurrent: those without KV heads, those that are neither attention nor
     # feed-forward, by list or interval, all; `beside`: each has both
     recurrent: (
@@ -52,6 +54,7 @@ def _for(names: str, value: _Value) -> dict[str, _Value]:
 
 _PLAIN = Rule()
 _LISTED = Rule(window="declared")
+_INTERVAL = Rule(recurrent="interval", state="ssm with groups")
 _NO_HEADS = Rule(recurrent="no heads", keeps_nextn=True)
 
 RULES: dict[str, Rule] = {
@@ -63,11 +66,12 @@ RULES: dict[str, Rule] = {
         plamo codeshell orion internlm2 minicpm minicpm3 gemma starcoder2 xverse command-r dbrx
         olmo olmoe openelm arctic deepseek deepseek2-ocr chatglm glm4 glm4moe bitnet jais jais2
         nemotron exaone granite granitemoe chameleon plm bailingmoe bailingmoe2 dots1 arcee
-        ernie4_5 ernie4_5-moe hunyuan-moe hunyuan-dense hunyuan_vl hy_v3 smollm3 seed_oss grovemoe
+        ernie4_5 ernie4_5-moe hunyuan-moe hunyuan-dense hunyuan_vl smollm3 seed_oss grovemoe
         apertus minimax-m2 cogvlm pangu-embedded mistral3 paddleocr maincoder talkie hrm_text
         """,
         _PLAIN,
     ),
+    "hy_v3": Rule(nextn_build=10434),
     "nanbeige": Rule(loops=True),
     "graniteswitch": Rule(router=True, keeps_nextn=True),
     # latent attention
@@ -82,7 +86,9 @@ RULES: dict[str, Rule] = {
     "gpt-oss": Rule(window="declared", period=2),
     **_for("exaone-moe muse-glimmer", Rule(window="declared", period=4)),
     "exaone4": Rule(window="always", window_size=4096, window_layers=64, period=4),
-    **_for("step35 mimo2 granite_swa spark2_5 maple", _LISTED),
+    "step35": replace(_LISTED, nextn_build=10092),
+    "mimo2": replace(_LISTED, nextn_build=10434),
+    **_for("granite_swa spark2_5 maple", _LISTED),
     **_for("olmo2 afmoe mellum", Rule(window="if declared", period=4)),
     "laguna": Rule(window="if declared", period=4, dense_first=True),
     "plamo3": Rule(window="if declared", period=8),
@@ -106,7 +112,8 @@ RULES: dict[str, Rule] = {
         "nemotron_h nemotron_h_moe",
         Rule(recurrent="no heads, no feed-forward", state="ssm with groups", keeps_nextn=True),
     ),
-    **_for("qwen3next qwen35 qwen35moe", Rule(recurrent="interval", state="ssm with groups")),
+    **_for("qwen35 qwen35moe", replace(_INTERVAL, nextn_build=10092)),
+    "qwen3next": replace(_INTERVAL, nextn_build=10434),
     "minimax-01": Rule(recurrent="interval", interval=8, state="linear attention"),
 }
 """Architecture -> its rule."""

@@ -99,6 +99,8 @@ class _Shaper:
             r_width=r_width,
             s_width=s_width,
             causal=bool(self._whole("attention.causal", 1)),
+            nextn_layers=self.n_all - self.n,
+            nextn_build=rule.nextn_build if self.n_all > self.n else 0,
             mla=mla,
         )
 
