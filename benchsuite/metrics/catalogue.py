@@ -29,6 +29,8 @@ class Metric(msgspec.Struct, frozen=True):
     labels: tuple[tuple[str, ...], ...]
     # label sets whose values belong to another scope than `scope`
     scope_by_labels: dict[tuple[str, ...], Scope] = {}
+    # whether the model file and the flags tell what its total must be (`metrics/kv_formula.py`)
+    analytic: bool = False
 
     def scope_of(self, label_names: tuple[str, ...]) -> Scope:
         """The scope of a measurement with these label names, in alphabetical order."""
@@ -49,8 +51,12 @@ def _metric(
     labels: tuple[tuple[str, ...], ...],
     doc: str,
     scope_by_labels: dict[tuple[str, ...], Scope] | None = None,
+    *,
+    analytic: bool = False,
 ) -> Metric:
-    return Metric(name, unit, better, assume, scope, source, doc, labels, scope_by_labels or {})
+    return Metric(
+        name, unit, better, assume, scope, source, doc, labels, scope_by_labels or {}, analytic
+    )
 
 
 _DEVICE_SETS = (
@@ -74,6 +80,7 @@ _DECLARED = (
         "the last load. Parts by device, by cache (`full`, `swa`) and by stream where the log "
         'tells; `context="draft"` is a draft model\'s, left out of the total.',
         {s: "numerics" for s in _KV_SETS if "device" in s},
+        analytic=True,
     ),
     _metric(
         "rs_mib",
@@ -85,6 +92,7 @@ _DECLARED = (
         ((), ("device",)),
         "Recurrent state memory: the sum of `RS buffer size` lines, apart from KV.",
         {("device",): "numerics"},
+        analytic=True,
     ),
     _metric(
         "prompt_cache_mib",
@@ -116,6 +124,7 @@ _DECLARED = (
         "log",
         ((), ("cache",)),
         "Cells of the KV cache over all streams: cells of each `size =` line times its streams.",
+        analytic=True,
     ),
     _metric(
         "n_ctx_slot",

@@ -115,6 +115,10 @@ class Launch(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     log: str | None = None  # file name inside the run's folder
     warnings: tuple[str, ...] = ()
+    # what the model file and the flags make of `kv_mib`, `kv_cells` and `rs_mib`: exact, without
+    # print quantum; a metric that the model has no memory of is not among them
+    analytic: tuple[Measurement, ...] = ()
+    analytic_unknown: str = ""  # why there is no `analytic`; both empty in older records
 
 
 class Fingerprint(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ from benchsuite.errors import (
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
+from benchsuite.pipeline.analytic import analytic_measurements
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
@@ -250,6 +251,15 @@ class LaunchDrive:
                 healthy_before=True,
                 last_lines=tuple(log.last_lines),
             )
+        analytic, unknown = analytic_measurements(
+            target.shape,
+            target.flags(self._variant),
+            self._context.plan.deployment.env,
+            target.table,
+            facts.build,
+            self._variant.name,
+            self._trial,
+        )
         launch_record = Launch(
             self._variant.name,
             self._trial,
@@ -259,6 +269,8 @@ class LaunchDrive:
             failure=failure,
             log=None if self._server is None else self._server.log_path.name,
             warnings=(*(() if watch is None else watch.warnings), *log_warnings),
+            analytic=analytic,
+            analytic_unknown=unknown,
         )
         return Outcome(launch_record, tuple(measured), tuple(unmeasured))
 
