@@ -130,7 +130,11 @@ def _missing_kv(facts: LogFacts) -> str:
             "none of the load itself"
         )
     if facts.kv_buffers or facts.kv_sizes:
-        return "the log ends within the load, so its KV lines may be incomplete"
+        seen = sum(b.mib for b in facts.kv_buffers if b.context == "target")
+        return (
+            "the log ends within the load, so its KV lines may be incomplete (buffers so far: "
+            f"{seen:.2f} MiB)"
+        )
     at = f"; this one ran at {facts.verbosity}" if facts.verbosity is not None else ""
     if facts.verbosity is not None and facts.verbosity >= 4:
         return (

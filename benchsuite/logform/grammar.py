@@ -56,7 +56,12 @@ _CREATING = re.compile(r"creating\s+(?P<name>\S.*?) KV cache")
 _QUOTED = re.compile(r'["{\\]')
 _LIKE = re.compile(r"KV buffer.*size|KV buffer\s*=|(?:KV|kv) self size")
 
-_AMOUNT = re.compile(r"^\S+: .*\bKV\b.*\d ?(?:[KMG]i?B|bytes)\b")
+_LIKE_SIZE = re.compile(r"kv_cache\w*:\s+(?:\[\w+\]\s+)?size\s*=")
+_FUNCTION = re.compile(r"\S+: ")
+_KV_WORD = re.compile(r"\bKV\b")
+_AMOUNT = re.compile(r"\d ?(?:[KMG]i?B|bytes)\b")
+_NEAR = 200
+"""A claim stands within so many characters of a line's beginning."""
 
 _CACHES = {"non-SWA": "full", "SWA": "swa", "main": "full", "lightning-indexer": "indexer"}
 _KINDS = {"": "model", "LoRA": "lora"}
@@ -110,12 +115,19 @@ def looks_like_kv(text: str, *, loading: bool) -> bool:
     """
     if text.startswith("# "):
         return False
-    match = _LIKE.search(text) or (_AMOUNT.search(text) if loading else None)
+    match = _LIKE.search(text) or (_claims_amount(text) if loading else None)
     if match is None:
-        if not ("kv_cache" in text and re.search(r"kv_cache\w*:\s+(?:\[\w+\]\s+)?size\s*=", text)):
-            return False
-        return _QUOTED.search(text) is None
-    return match.start() < 200 and _QUOTED.search(text, 0, match.start()) is None
+        match = _LIKE_SIZE.search(text)
+        return match is not None and _QUOTED.search(text) is None
+    return match.start() < _NEAR and _QUOTED.search(text, 0, match.start()) is None
+
+
+def _claims_amount(text: str) -> re.Match[str] | None:
+    """`function: ... KV ... 16 MiB`: where KV stands."""
+    match = _KV_WORD.search(text, 0, _NEAR)
+    if match is None or _FUNCTION.match(text) is None or not _AMOUNT.search(text, match.end()):
+        return None
+    return match
 
 
 def _parse_kv_buffer(text: str) -> Grammar | None:

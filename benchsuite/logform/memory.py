@@ -129,6 +129,18 @@ class _ContextMemory:
         self._lines = 0
 
     @property
+    def complete(self) -> bool:
+        """Whether every KV and state line of a context that has begun is there.
+
+        Compute buffers follow the last of them. Short of that a size line closes what it sums;
+        but where llama.cpp says which cache it creates, there is another.
+        """
+        if self.computed:
+            return True
+        last = [caches[-1] for caches in (self.kv, self.rs) if caches]
+        return not self.label and all(cache.size is not None for cache in last)
+
+    @property
     def begun(self) -> bool:
         return bool(self.kv or self.rs or self.computed or self.unreadable)
 
@@ -313,7 +325,7 @@ class MemoryReader:
         Args:
             exit_table: The memory table printed at the end.
             fit_table: The last memory table that fitting printed.
-            partial: More KV lines may be missing; the total is then unknown.
+            partial: More KV lines may come; the total is then unknown.
         """
         target, draft = self._target, self._draft
         kv, draft_kv = _sum_caches(target.kv), _sum_caches(draft.kv)
@@ -321,15 +333,16 @@ class MemoryReader:
         caches = [c for c in target.kv + draft.kv if not (c.is_probe or c.is_decoy)]
         recurrent = [c for c in target.rs + draft.rs if not (c.is_probe or c.is_decoy)]
         sizes = tuple(c.size for c in caches if isinstance(c.size, KvSize))
+        partial = partial or not (self._serving or target.complete)
         return Load(
             kv_buffers=tuple(b for c in caches for b in c.buffers if isinstance(b, KvBuffer)),
             kv_sizes=sizes,
             kv=None if target.unreadable or partial else kv.total,
             kv_unified=_unified([size for size in sizes if size.context == "target"]),
-            draft_kv=None if draft.unreadable else draft_kv.total,
+            draft_kv=draft_kv.total if draft.complete and not draft.unreadable else None,
             rs_buffers=tuple(b for c in recurrent for b in c.buffers if isinstance(b, RsBuffer)),
             rs_sizes=tuple(c.size for c in recurrent if isinstance(c.size, RsSize)),
-            rs=rs.total,
+            rs=None if partial and not target.computed else rs.total,
             buffers=tuple(target.buffers + draft.buffers),
             exit_table=exit_table,
             fit_table=fit_table,

@@ -102,9 +102,50 @@ def test_a_kv_line_in_no_known_form_is_unreadable(line: str) -> None:
 )
 def test_text_about_kv_is_no_kv_line(line: str) -> None:
     """What users send, comments and notes leave the reading as it is."""
-    facts = read(kv(16), size(16), line)
+    facts = read(kv(16), size(16), line, COMPUTE)
     assert total(facts) == 16.0
     assert facts.unreadable == ()
+
+
+def test_an_amount_of_kv_told_while_serving_is_no_kv_line() -> None:
+    """What a fork moves at run time claims nothing about what the load allocated."""
+    facts = read(kv(16), size(16), COMPUTE, SERVING, "kv_pool: moved KV of 64.00 MiB to the host")
+    assert total(facts) == 16.0
+    assert facts.unreadable == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [
+        ([kv(16)], False),
+        ([kv(16), size(16)], True),
+        (["llama_kv_cache_iswa: creating non-SWA KV cache, size = 2048 cells", kv(16)], False),
+        (
+            [
+                "llama_kv_cache_iswa: creating non-SWA KV cache, size = 2048 cells",
+                kv(16),
+                size(16),
+            ],
+            False,
+        ),
+        (
+            [
+                "llama_kv_cache_iswa: creating non-SWA KV cache, size = 2048 cells",
+                kv(16),
+                size(16),
+                "llama_kv_cache_iswa: creating     SWA KV cache, size = 768 cells",
+                kv(4),
+                size(4),
+                COMPUTE,
+            ],
+            True,
+        ),
+    ],
+)
+def test_a_log_that_ends_within_its_load_has_no_total(lines: list[str], known: bool) -> None:
+    """Buffers without the line that sums them, or a cache that says another one follows."""
+    facts = read(*lines)
+    assert (facts.kv_total is not None) is known
 
 
 @pytest.mark.parametrize(

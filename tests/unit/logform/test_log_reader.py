@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -198,10 +199,27 @@ def test_prefixes_and_line_ends_do_not_matter(prefix: bytes, ending: bytes) -> N
 
 def test_a_line_beyond_all_measure_is_cut_and_the_next_one_read() -> None:
     """Whether it comes in one piece or in many."""
-    log = b"x" * 300_000 + b"\nllama_kv_cache:        CPU KV buffer size =    12.50 MiB\n"
+    log = b"x" * 300_000 + b"\nllama_init_from_file: kv self size  =   12.50 MB\n"
     whole = read(log)
     assert whole.kv_total is not None
     assert read(*(log[start : start + 1000] for start in range(0, len(log), 1000))) == whole
+
+
+@pytest.mark.parametrize("fill", [b"x", b"K", b"| ", b"z", b"\xff", b" size = 1.00 MiB"])
+def test_a_line_of_100_mb_is_nothing_and_hides_nothing(fill: bytes) -> None:
+    """Whatever it is full of: the lines before and after are read, memory stays as it was."""
+    before = b"llama_kv_cache_init:  CUDA0 KV buffer size =    12.50 MiB\n"
+    after = b"\nllama_init_from_model: KV self size  =   12.50 MiB, K (f16): 6.25, V (f16): 6.25\n"
+    piece = fill * (1_000_000 // len(fill))
+    reader = LogReader()
+    reader.feed(before)
+    for _ in range(100):
+        reader.feed(piece)
+    reader.feed(after)
+    facts = reader.finish()
+    assert facts.kv_total is not None
+    assert facts.kv_total.mib == 12.5
+    assert facts.unreadable == ()
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
@@ -300,3 +318,80 @@ def test_a_listening_line_of_any_era_gives_the_url() -> None:
 def test_bus_addresses_of_devices_are_kept(line: str, expected: dict[str, str]) -> None:
     """They tell which GPU `CUDA0` is, where the build prints them."""
     assert read(f"srv: loading model 'm'\n{line}\n".encode()).loads[0].buses == expected
+
+
+_CUT_BY_HAND = ("jsonl", "router_child_killed")
+"""Their lines that announce a second cache were left out, as no server does."""
+
+
+def _totals(facts: LogFacts) -> set[float]:
+    loads = [load.kv for load in facts.loads]
+    return {total.mib for total in loads if total is not None}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from([name for name in NAMES if name not in _CUT_BY_HAND]),
+    share=st.floats(0, 1),
+)
+def test_a_truncated_log_has_its_total_or_none(name: str, share: float) -> None:
+    """Cut anywhere, KV is what the whole log says, or unknown: never a part of it."""
+    log = (LOGS / f"{name}.log").read_bytes()
+    cut = read(log[: int(len(log) * share)])
+    if not cut.unreadable:
+        assert _totals(cut) <= _totals(read(log))
+
+
+_UNRELATED = (
+    b"0.00.001.000 I slot   operator(): id  0 | task 0 | prompt processing progress, 0.5",
+    b"0.00.001.000 I srv    operator(): chat format: peg-native",
+    b'0.00.001.000 D srv  log_server_r: request: {"prompt": "KV buffer size = 3.00 MiB"}',
+    b"time=2026-08-01T00:00:00Z level=INFO source=sched.go:1 msg=loaded",
+    b"\x1b[0m",
+    b"\xff\xfe\x00 neither text nor UTF-8 \xc3\x28",
+    b"",
+    b"................................................................................",
+    b"load_all_data: using async uploads for device CUDA0, buffer type CUDA0",
+    b"llama_model_loader: - kv  17: tokenizer.ggml.tokens arr[str,32000] = [...]",
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    name=st.sampled_from([name for name in NAMES if name != "indexer_cache_broken_line"]),
+    strangers=st.lists(
+        st.tuples(st.integers(0, 400), st.sampled_from(_UNRELATED)), min_size=1, max_size=40
+    ),
+    colours=st.booleans(),
+)
+def test_unrelated_lines_between_change_no_memory(
+    name: str, strangers: list[tuple[int, bytes]], colours: bool
+) -> None:
+    """Of other threads, other programs, or no text at all; with and without ANSI colours."""
+    lines = (LOGS / f"{name}.log").read_bytes().split(b"\n")
+    whole = read(b"\n".join(lines))
+    for place, stranger in strangers:
+        lines.insert(min(place, len(lines) - 1), stranger)
+    if colours:
+        lines = [b"\x1b[32m" + line + b"\x1b[0m" if line else line for line in lines]
+    mixed = read(b"\n".join(lines))
+    assert mixed.kv_buffers == whole.kv_buffers
+    assert mixed.kv_sizes == whole.kv_sizes
+    assert (mixed.kv_total, mixed.draft_kv_total) == (whole.kv_total, whole.draft_kv_total)
+    assert (mixed.rs_total, mixed.unreadable) == (whole.rs_total, whole.unreadable)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["GGML_ASSERT(", "a.cpp:1: ", "Assertion '", "current device: 1, in function f at ", "KV 1 "],
+)
+def test_a_line_made_to_be_slow_is_read_in_time(part: str) -> None:
+    """Patterns take time in proportion to a line, not to its square: 8 KB cost milliseconds.
+
+    A server prints what its users send, so anyone can write such a line. With squares it took
+    seconds; the limit leaves room for a slow machine.
+    """
+    line = (part * 8192)[:8192].encode()
+    started = time.process_time()
+    read(b"GGML_ASSERT(x " + line + b"\n", b"Assertion '" + line + b"\n", line + b"\n")
+    assert time.process_time() - started < 2
