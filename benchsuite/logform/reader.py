@@ -20,6 +20,7 @@ from benchsuite.logform.blocks import (
     marked_lines,
 )
 from benchsuite.logform.crash import CRASH_MARKS, CrashReader
+from benchsuite.logform.events import CACHE_MARKS, SLOT_MARK, EventReader
 from benchsuite.logform.facts import (
     CacheState,
     Crash,
@@ -38,10 +39,12 @@ from benchsuite.logform.slots import SlotReader, parse_cache_state
 from benchsuite.logform.start import (
     begins_load,
     parse_build,
+    parse_checkpoint_limit,
     parse_cpu_features,
     parse_exited,
     parse_listening,
     parse_new_slot,
+    parse_prompt_cache,
     parse_slots,
     parse_spawned,
     parse_verbosity,
@@ -60,6 +63,10 @@ _CRASH_LINES = 3
 _DECODE_LINES = 8
 """How far below its prompt's line a task's line of decoding may stand."""
 
+_WARNING_LINES = 10
+_WARNING_MARKS = (b"W ", b"WARN", b'"warn')
+"""In every line of level W: `0.01.2 W srv`, ik_llama's `WARN [`, JSON's `"level":"warn"`."""
+
 _SCAN_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
 
 
@@ -69,6 +76,8 @@ class _Scan(msgspec.Struct):
     crash: Crash | None
     failure: LogFailure | None
     errors: tuple[str, ...]
+    warnings: int
+    warning_lines: tuple[str, ...]
     last_lines: tuple[str, ...]
     forced_stop: bool
 
@@ -82,6 +91,7 @@ class LogReader:
 
     def __init__(self) -> None:
         self._slots = SlotReader()
+        self._events = EventReader()
         self._instances: dict[str, Instance] = {}
         self._crashes: dict[str, CrashReader] = {}
         self._child_crash: Crash | None = None
@@ -91,6 +101,8 @@ class LogReader:
         self._verbosity: int | None = None
         self._cpu_features = ""
         self._cache_state: CacheState | None = None
+        self._prompt_cache: bool | None = None
+        self._checkpoint_limit: int | None = None
         self._partial = b""
         self._skipping = False  # within a line of which enough was kept
         self._tail = b""
@@ -111,6 +123,8 @@ class LogReader:
             (b"memory_breakdown", self._take_table),
             (b"GGML_ASSERT", self._take_assert),
             (b"current device: ", self._take_device),
+            (SLOT_MARK, self._events.take_slot),
+            *((mark, self._events.take_cache) for mark in CACHE_MARKS),
         )
         self._head_marks: tuple[tuple[bytes, Take], ...] = (
             (b"build", self._take_build),
@@ -118,6 +132,8 @@ class LogReader:
             (b"system_info", self._take_system),
             (b"listening", self._take_listening),
             (b"new slot", self._take_new_slot),
+            (b"prompt cache is ", self._take_prompt_cache),
+            (b"context checkpoints ", self._take_checkpoint_limit),
         )
         self._router_marks: tuple[tuple[bytes, Take], ...] = (
             (b"server instance with name", self._take_child),
@@ -237,8 +253,8 @@ class LogReader:
             self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
 
     def _take_memory(self, block: bytes, position: int, end: int) -> None:
-        if block[position - 12 : position] == b" total state":
-            return  # the host prompt cache's, at every save
+        if self._events.take_size(block, position, end):
+            return
         raw = line_at(block, position, end)
         line = read_line(raw)
         known = self._instances.get(line.instance)
@@ -360,6 +376,16 @@ class LogReader:
         if url is not None:
             self._instance(line.instance).listening = url
 
+    def _take_prompt_cache(self, block: bytes, position: int, end: int) -> None:
+        self._prompt_cache = parse_prompt_cache(
+            read_line(line_at(block, position, end)).text, self._prompt_cache
+        )
+
+    def _take_checkpoint_limit(self, block: bytes, position: int, end: int) -> None:
+        self._checkpoint_limit = parse_checkpoint_limit(
+            read_line(line_at(block, position, end)).text, self._checkpoint_limit
+        )
+
     def facts(self) -> LogFacts:
         """What was read so far; a last line without newline is left out until it is complete."""
         scan = self._scan()
@@ -379,10 +405,16 @@ class LogReader:
             timings=tuple(self.timings),
             reuses=tuple(self.reuses),
             cache_state=self._cache_state,
+            events=tuple(self._events.events),
+            event_counts=dict(self._events.counts),
+            prompt_cache=self._prompt_cache,
+            checkpoint_limit=self._checkpoint_limit,
             crash=scan.crash,
             failure=scan.failure,
             forced_stop=scan.forced_stop,
             error_lines=scan.errors,
+            warnings=scan.warnings,
+            warning_lines=scan.warning_lines,
             last_lines=scan.last_lines,
             bytes_read=self._bytes_read,
         )
@@ -412,11 +444,18 @@ class LogReader:
             instance = self._instances.get(line.instance)
             failures.take(line, serving=instance is not None and instance.serving)
             crashes.setdefault(line.instance, CrashReader()).take(line)
+        warned = [
+            text
+            for raw in marked_lines(tail, _WARNING_MARKS)
+            if (line := read_line(raw)).level == "W" and (text := line.text.strip())
+        ]
         crash = next((reader.crash for reader in crashes.values() if reader.crash), None)
         scan = _Scan(
             crash=crash or self._child_crash,
             failure=failures.failure,
             errors=tuple(failures.errors),
+            warnings=len(warned),
+            warning_lines=_last_distinct(warned),
             last_lines=tuple(
                 text
                 for raw in tail.rsplit(b"\n", LAST_LINES + 1)[-LAST_LINES - 1 : -1]
@@ -426,3 +465,9 @@ class LogReader:
         )
         self._scanned = (self._offset, scan)
         return scan
+
+
+def _last_distinct(lines: list[str]) -> tuple[str, ...]:
+    """The last few lines, each once, in the order of their last appearance."""
+    found = list(dict.fromkeys(reversed(lines)))[:_WARNING_LINES]
+    return tuple(reversed(found))
