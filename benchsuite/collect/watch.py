@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.explain import Asked
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.process_memory import MemoryReading, MemorySampler
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
@@ -20,6 +22,7 @@ from benchsuite.store.records import Keep
 from benchsuite.units import MIB
 
 _LOG_WAIT_SECONDS = 1.0
+_MOST_ASKED = 2000
 _MEMORY = (
     ("rss_mib", "rss_bytes"),
     ("rss_peak_mib", "peak_bytes"),
@@ -43,6 +46,7 @@ class Watch:
         measurements: What was measured so far.
         unmeasured: What was not, and why.
         warnings: Sentences for the record.
+        asked: Every request that was served, with its slot, the last 2,000 at most.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Watch:
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
+        self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self._sampler = None if pids is None else MemorySampler(pids, self._keep_reading)
         self._sampling: asyncio.Task[None] | None = None
 
@@ -81,6 +86,11 @@ class Watch:
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether someone else was seen to use the server."""
+        return self._foreign is not None
 
     async def stop(self) -> None:
         """End sampling; what was measured stays."""
@@ -111,6 +121,7 @@ class Watch:
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             self._measure(served, slot)
+            self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
             if problem is not None:

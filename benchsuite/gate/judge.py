@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from benchsuite.errors import ScenarioError
+from benchsuite.gate.causes import with_cause
 from benchsuite.gate.rules import (
     Finding,
     Subject,
@@ -92,7 +93,7 @@ def judge(
                 subject.place,
             )
             findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
-            results.append(_result(own, findings))
+            results.append(_result(own, [with_cause(f, own, seen) for f in findings]))
     return tuple(results)
 
 

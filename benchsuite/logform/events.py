@@ -19,7 +19,7 @@ from benchsuite.logform.slots import KEEP
 
 SLOT_MARK = b" | task "
 """In every line of a slot since spring 2024: `slot get_availabl: id  0 | task -1 | ...`."""
-CACHE_MARKS = (b"found better prompt", b"removing oldest entry", b"purging slot")
+CACHE_MARKS = (b"found better prompt", b" removing o", b"is already in the cache", b"purging slot")
 """In lines of the server, which name no slot before the bar."""
 SIZE_MARK = b" size"
 """In the other lines of the server that are events; a memory line has it too."""
@@ -82,7 +82,11 @@ _PLAIN: dict[EventKind, tuple[re.Pattern[str], tuple[str, ...]]] = {
         re.compile(r"size (\d+), shifting KV cache \[(\d+), \d+\) -> \[(\d+),"),
         ("n_tokens", "from", "to"),
     ),
-    "cache_saved": (re.compile(r"with length (\d+),.*? state size = ([\d.]+)"), ("n_tokens", "mib")),
+    "cache_saved": (
+        re.compile(r"with length (\d+),.*? state size = ([\d.]+)"),
+        ("n_tokens", "mib"),
+    ),
+    "cache_obsolete": (re.compile(r"with length (\d+)"), ("n_tokens",)),
     "cache_refused": (
         re.compile(r"state size ([\d.]+) MiB exceeds cache size limit ([\d.]+)"),
         ("mib", "limit_mib"),
@@ -200,6 +204,10 @@ def _server_kind(message: str) -> EventKind | None:
         return "cache_loaded"
     if "removing oldest entry" in message:
         return "cache_evicted"
+    if message.startswith("removing obsolete cached prompt"):
+        return "cache_obsolete"
+    if message.startswith("prompt is already in the cache"):
+        return "cache_kept"
     if "exceeds cache size limit" in message:
         return "cache_refused"
     if message.startswith("purging slot"):

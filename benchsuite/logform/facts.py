@@ -138,6 +138,8 @@ EventKind = Literal[
     "idle_saved",  # an idle slot is about to be saved to the host prompt cache
     "one_token",  # the whole prompt was cached, and its last token is evaluated all the same
     "cache_saved",
+    "cache_kept",  # a save that was not needed: the cache has it
+    "cache_obsolete",  # a cached prompt dropped since a longer one begins with it
     "cache_loaded",
     "cache_evicted",
     "cache_refused",  # the state is larger than the host prompt cache

@@ -38,7 +38,7 @@ class LogInspection(msgspec.Struct, frozen=True):
 
 
 def render_inspection_json(found: LogInspection) -> bytes:
-    """`{build, measurements[], crash, failure, unreadable[], ...}` with a newline at its end."""
+    """`{build, measurements[], events, crash, failure, unreadable[], ...}` and a newline."""
     facts = found.facts
     crash = failure = None
     if facts.crash is not None:
@@ -68,6 +68,8 @@ def render_inspection_json(found: LogInspection) -> bytes:
         "buffers": facts.load.buffers,
         "cache_state": facts.cache_state,
         "requests": len(facts.timings),
+        "events": facts.event_counts,
+        "warnings": {"lines": facts.warnings, "last": facts.warning_lines},
         "crash": crash,
         "failure": failure,
         "notes": facts.load.notes,
@@ -100,6 +102,29 @@ def render_inspection(found: LogInspection, style: Style | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+_EVENTS = (
+    ("full_reprocessing", "full re-evaluation", "full re-evaluations"),
+    ("checkpoint_created", "checkpoint made", "checkpoints made"),
+    ("checkpoint_restored", "checkpoint restored", "checkpoints restored"),
+    ("cache_saved", "prompt-cache save", "prompt-cache saves"),
+    ("cache_loaded", "prompt-cache load", "prompt-cache loads"),
+    ("cache_evicted", "prompt-cache eviction", "prompt-cache evictions"),
+    ("context_shift", "context shift", "context shifts"),
+    ("truncated", "truncation", "truncations"),
+    ("purged", "slot purged", "slots purged"),
+    ("kv_full", "time without room in the KV cache", "times without room in the KV cache"),
+)
+
+
+def _event_words(facts: LogFacts) -> str:
+    """How many events of the kinds that matter at a glance; empty where there were none."""
+    return ", ".join(
+        f"{count} {one if count == 1 else many}"
+        for kind, one, many in _EVENTS
+        if (count := facts.event_counts.get(kind, 0))
+    )
+
+
 def _server(facts: LogFacts) -> str:
     words = [facts.build or "an unknown build"]
     if facts.n_slots is not None:
@@ -128,6 +153,11 @@ def _findings(found: LogInspection, look: Style) -> list[str]:
         limit = "no limit" if state.limit_mib is None else f"limit {state.limit_mib:.2f} MiB"
         words = f"{state.prompts} prompts, {state.mib:.2f} MiB ({limit})"
         told.append(("prompt cache", words, "cyan"))
+    if counts := _event_words(facts):
+        told.append(("events", counts, "cyan"))
+    if facts.warnings:
+        words = f"{facts.warnings} lines near the end, the last: {facts.warning_lines[-1]}"
+        told.append(("warnings", words, "cyan"))
     told += [("note", note, "cyan") for note in facts.load.notes]
     told += [("", text, "red") for text in found.unreadable]
     lines = [""] if told else []
