@@ -118,10 +118,14 @@ _EVENTS = (
 
 def _event_words(facts: LogFacts) -> str:
     """How many events of the kinds that matter at a glance; empty where there were none."""
+    counts = dict(facts.event_counts)
+    # a save is announced before it turns out that the cache has the prompt, or is too small
+    unsaved = counts.get("cache_kept", 0) + counts.get("cache_refused", 0)
+    counts["cache_saved"] = max(0, counts.get("cache_saved", 0) - unsaved)
     return ", ".join(
-        f"{count} {one if count == 1 else many}"
+        f"{counts[kind]} {one if counts[kind] == 1 else many}"
         for kind, one, many in _EVENTS
-        if (count := facts.event_counts.get(kind, 0))
+        if counts.get(kind, 0)
     )
 
 
