@@ -133,6 +133,8 @@ class Watch:
                     hint="pin to a slot below the server's number of slots (parallel)",
                 )
         await self._check_counters(batch)
+        if self._log is not None:
+            self._log.poll()  # keeps the events of each step
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""

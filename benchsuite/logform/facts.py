@@ -144,7 +144,6 @@ EventKind = Literal[
     "cache_evicted",
     "cache_refused",  # the state is larger than the host prompt cache
     "cache_load_failed",
-    "kv_full",  # no room for a batch
 ]
 
 
@@ -242,8 +241,9 @@ class LogFacts(msgspec.Struct, frozen=True):
     timings: tuple[SlotTiming, ...] = ()
     reuses: tuple[PromptReuse, ...] = ()
     cache_state: CacheState | None = None
-    events: tuple[SlotEvent, ...] = ()  # the last 100,000 at most
-    event_counts: dict[str, int] = {}  # by kind, of the whole log
+    events: tuple[SlotEvent, ...] = ()  # the last 100,000 at most; of one large read, of its end
+    # by kind, of the whole log; with `kv_full`: times without room for a batch in the KV cache
+    event_counts: dict[str, int] = {}
     prompt_cache: bool | None = None  # whether the host prompt cache is on; None: not told
     checkpoint_limit: int | None = None  # context checkpoints a slot may keep; None: not told
     crash: Crash | None = None

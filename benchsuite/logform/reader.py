@@ -20,7 +20,7 @@ from benchsuite.logform.blocks import (
     marked_lines,
 )
 from benchsuite.logform.crash import CRASH_MARKS, CrashReader
-from benchsuite.logform.events import CACHE_MARKS, SLOT_MARK, EventReader
+from benchsuite.logform.events import EventReader
 from benchsuite.logform.facts import (
     CacheState,
     Crash,
@@ -123,8 +123,6 @@ class LogReader:
             (b"memory_breakdown", self._take_table),
             (b"GGML_ASSERT", self._take_assert),
             (b"current device: ", self._take_device),
-            (SLOT_MARK, self._events.take_slot),
-            *((mark, self._events.take_cache) for mark in CACHE_MARKS),
         )
         self._head_marks: tuple[tuple[bytes, Take], ...] = (
             (b"build", self._take_build),
@@ -154,6 +152,10 @@ class LogReader:
     def reuses(self) -> list[PromptReuse]:
         """What each task found in its slot, in order."""
         return self._slots.reuses
+
+    def keep_events(self) -> None:
+        """Read the events of what was fed; whoever follows a log does so as it grows."""
+        _ = self._events.events
 
     def feed(self, chunk: bytes) -> None:
         """Read the next bytes of the log, cut anywhere.
@@ -195,6 +197,7 @@ class LogReader:
         """Read whole lines."""
         if self._continued is not None:
             self._continue(block, 0)
+        self._events.take_block(block)
         hits = find_marks(block, 0, self._marks)
         in_head = self._offset < _HEAD_BYTES
         if in_head:
@@ -253,7 +256,11 @@ class LogReader:
             self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
 
     def _take_memory(self, block: bytes, position: int, end: int) -> None:
-        if self._events.take_size(block, position, end):
+        before = block[position - 12 : position]
+        if before == b" total state":
+            return  # the host prompt cache's, at every save
+        if before == b"maller batch":
+            self._events.take_kv_full()
             return
         raw = line_at(block, position, end)
         line = read_line(raw)

@@ -70,18 +70,24 @@ def test_the_limits_of_cache_and_checkpoints_are_read() -> None:
 
 _LINES = [
     (  # build 11549
-        "0.00.1.1 I slot get_availabl: id  1 | task -1 | selected slot by LCP similarity, "
-        "f_sim_best = 0.836 (> 0.100 thold), f_keep = 0.813",
+        (
+            "0.00.1.1 I slot get_availabl: id  1 | task -1 | selected slot by LCP similarity, "
+            "f_sim_best = 0.836 (> 0.100 thold), f_keep = 0.813"
+        ),
         ("selected_by_similarity", 1, None, {"similarity": 0.836, "keep": 0.813, "threshold": 0.1}),
     ),
     (  # build 10092
-        "slot get_availabl: id  1 | task -1 | selected slot by LCP similarity, "
-        "sim_best = 0.500 (> 0.100 thold), f_keep = 1.000",
+        (
+            "slot get_availabl: id  1 | task -1 | selected slot by LCP similarity, "
+            "sim_best = 0.500 (> 0.100 thold), f_keep = 1.000"
+        ),
         ("selected_by_similarity", 1, None, {"similarity": 0.5, "keep": 1.0, "threshold": 0.1}),
     ),
     (  # 2024
-        "slot get_availabl: id  0 | task -1 | selected slot by lcs similarity, lcs_len = 25, "
-        "similarity = 0.962",
+        (
+            "slot get_availabl: id  0 | task -1 | selected slot by lcs similarity, lcs_len = 25, "
+            "similarity = 0.962"
+        ),
         ("selected_by_similarity", 0, None, {"lcp": 25, "similarity": 0.962}),
     ),
     (
@@ -97,18 +103,24 @@ _LINES = [
         ("checked", 1, None, {"similarity": 0.01, "lcp": 1, "n_tokens": 101, "threshold": 0.1}),
     ),
     (
-        "slot update_slots: id  0 | task 7 | SWA checkpoint create, pos_min = 0, pos_max = 99, "
-        "size = 1.500 MiB, total = 1/3 (1.500 MiB)",
+        (
+            "slot update_slots: id  0 | task 7 | SWA checkpoint create, pos_min = 0, pos_max = 99, "
+            "size = 1.500 MiB, total = 1/3 (1.500 MiB)"
+        ),
         ("checkpoint_created", 0, 7, {"pos_min": 0, "pos_max": 99, "mib": 1.5, "total": 1}),
     ),
     (
-        "slot update_slots: id  0 | task 7 | SWA checkpoint restore, pos_min = 0, pos_max = 99, "
-        "size = 1.500 MiB",
+        (
+            "slot update_slots: id  0 | task 7 | SWA checkpoint restore, pos_min = 0, "
+            "pos_max = 99, size = 1.500 MiB"
+        ),
         ("checkpoint_restored", 0, 7, {"pos_min": 0, "pos_max": 99, "mib": 1.5}),
     ),
     (
-        "slot   operator(): id  0 | task 11 | restored context checkpoint (pos_min = 149, "
-        "pos_max = 149, n_tokens = 150, n_past = 150, size = 0.149 MiB)",
+        (
+            "slot   operator(): id  0 | task 11 | restored context checkpoint (pos_min = 149, "
+            "pos_max = 149, n_tokens = 150, n_past = 150, size = 0.149 MiB)"
+        ),
         (
             "checkpoint_restored",
             0,
@@ -117,8 +129,10 @@ _LINES = [
         ),
     ),
     (
-        "slot create_check: id  0 | task 0 | created context checkpoint 2 of 32 (pos_min = 0, "
-        "pos_max = 149, n_tokens = 150, size = 0.095 MiB)",
+        (
+            "slot create_check: id  0 | task 0 | created context checkpoint 2 of 32 (pos_min = 0, "
+            "pos_max = 149, n_tokens = 150, size = 0.095 MiB)"
+        ),
         (
             "checkpoint_created",
             0,
@@ -134,8 +148,10 @@ _LINES = [
         ),
     ),
     (
-        "slot update_slots: id  0 | task 0 | input truncated, n_ctx = 512, n_keep = 0, "
-        "n_left = 512, n_prompt_tokens = 260",
+        (
+            "slot update_slots: id  0 | task 0 | input truncated, n_ctx = 512, n_keep = 0, "
+            "n_left = 512, n_prompt_tokens = 260"
+        ),
         ("truncated", 0, 0, {"n_ctx": 512, "n_keep": 0, "n_left": 512, "n_tokens": 260}),
     ),
     (
@@ -147,13 +163,17 @@ _LINES = [
         ("purged", 2, None, {"n_tokens": 211}),
     ),
     (
-        "srv   prompt_save:  - saving prompt with length 108, total state size = 0.212 MiB "
-        "(draft: 0.000 MiB)",
+        (
+            "srv   prompt_save:  - saving prompt with length 108, total state size = 0.212 MiB "
+            "(draft: 0.000 MiB)"
+        ),
         ("cache_saved", None, None, {"n_tokens": 108, "mib": 0.212}),
     ),
     (
-        "srv         alloc:  - prompt state size 5.100 MiB exceeds cache size limit 1.000 MiB, "
-        "skipping",
+        (
+            "srv         alloc:  - prompt state size 5.100 MiB exceeds cache size limit 1.000 MiB, "
+            "skipping"
+        ),
         ("cache_refused", None, None, {"mib": 5.1, "limit_mib": 1.0}),
     ),
     (
@@ -161,8 +181,10 @@ _LINES = [
         ("cache_evicted", None, None, {"mib": 0.513}),
     ),
     (
-        '{"type":"log","level":"info","msg":"slot get_availabl: id  2 | task -1 | selected slot '
-        'by LRU, t_last = 5\\n"}',
+        (
+            '{"type":"log","level":"info","msg":"slot get_availabl: id  2 | task -1 | selected '
+            'slot by LRU, t_last = 5\\n"}'
+        ),
         ("selected_by_age", 2, None, {"t_last": 5}),
     ),
 ]
@@ -203,19 +225,30 @@ def test_the_instance_is_that_of_the_line() -> None:
 def test_only_the_last_events_are_kept_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beyond the bound the oldest are dropped, read or not."""
+    """Beyond either bound the oldest are dropped, read or not."""
     monkeypatch.setattr(events, "KEEP", 100)
-    line = b"slot release: id  0 | task %d | stop processing: n_tokens = 9, truncated = 1"
-    reader = EventReader()
-    for number in range(1000):
-        text = line % number
-        reader.take_slot(text, text.find(b" | task "), len(text))
-        if number == 130:
-            assert reader.events[-1].task == number
-    kept = reader.events
-    assert 50 <= len(kept) <= 100
-    assert [e.task for e in kept] == list(range(1000 - len(kept), 1000))
-    assert reader.counts == {"released": 1000, "truncated": 1000}
+    monkeypatch.setattr(events, "PENDING_BYTES", 5000)
+    line = b"slot release: id  0 | task %d | stop processing: n_tokens = 9, truncated = 1\n"
+    for asks in (False, True):
+        reader = EventReader()
+        for number in range(1000):
+            reader.take_block(line % number)
+            if asks:
+                assert reader.events[-1].task == number
+        kept = reader.events
+        assert 50 <= len(kept) <= 100
+        assert [e.task for e in kept] == list(range(1000 - len(kept), 1000))
+        assert reader.counts == {"released": 1000, "truncated": 1000}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_only_counted_is_counted_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that are dropped count as those that are read."""
+    log = (LOGS / f"{name}.log").read_bytes()
+    whole = read(log)
+    monkeypatch.setattr(events, "PENDING_BYTES", 0)
+    assert read(log).event_counts == whole.event_counts
+    assert read(log).events == ()
 
 
 def test_warnings_are_those_of_the_end() -> None:
