@@ -245,11 +245,13 @@ def left_behind(reply: Reply, prompt: Tokens, both: Tokens) -> Tokens | None:
     output, size = reply.output_tokens, len(prompt.ids)
     if output is None or reply.truncated or reply.text != reply.content:
         return None
+    if output <= 1:
+        return prompt
     generated = len(both.ids) - size
     ended = reply.finish not in ("length", "limit")
     if both.ids[:size] != prompt.ids or generated not in (output, output - 1 if ended else output):
         return None
-    end = size + max(output - 1, 0)
+    end = size + output - 1
     return Tokens(both.ids[:end], both.pieces[:end])
 
 

@@ -95,6 +95,7 @@ _NAMES = {
 _TEXT_CHARACTERS = 300
 _LINE_BYTES = 600
 
+_SIZE = r"(\d{1,9}(?:\.\d{1,9})?)"
 _PLAIN: dict[EventKind, tuple[re.Pattern[str], tuple[str, ...]]] = {
     "checked": (
         re.compile(r"\((\d+)/(\d+)\) > (\d{1,9}(?:\.\d{1,9})?)"),
@@ -114,9 +115,7 @@ _PLAIN: dict[EventKind, tuple[re.Pattern[str], tuple[str, ...]]] = {
     ),
     "cache_obsolete": (re.compile(r"with length (\d+)"), ("n_tokens",)),
     "cache_refused": (
-        re.compile(
-            r"state size (\d{1,9}(?:\.\d{1,9})?) MiB exceeds cache size limit (\d{1,9}(?:\.\d{1,9})?)"
-        ),
+        re.compile(rf"state size {_SIZE} MiB exceeds cache size limit {_SIZE}"),
         ("mib", "limit_mib"),
     ),
 }

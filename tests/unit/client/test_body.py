@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchsuite.client.body import ChatParts, completion_reply, read_timings
+from benchsuite.client.body import ChatParts, completion_reply, read_piece, read_timings
 from benchsuite.client.reply import Stamps
 from benchsuite.errors import ServerLiedError
 
@@ -114,3 +114,14 @@ def test_a_chunk_without_choices_is_a_lie() -> None:
     """An object of another kind is not taken for an empty reply."""
     with pytest.raises(ServerLiedError, match="'choices' should be a list"):
         ChatParts().take({"object": "error"})
+
+
+def test_a_token_has_an_id_and_a_text() -> None:
+    """Bytes that are no text are shown as escapes; a bare id is a build without pieces."""
+    assert read_piece({"id": 332, "piece": "h"}, "/tokenize") == (332, "h")
+    assert read_piece({"id": 200, "piece": [195]}, "/tokenize") == (200, "\\xc3")
+    assert read_piece(7, "/tokenize") == (7, "<7>")
+    assert read_piece({"id": 7}, "/tokenize") == (7, "<7>")
+    for wrong in ("x", {"piece": "h"}, {"id": True, "piece": "h"}, {"id": "1"}):
+        with pytest.raises(ServerLiedError):
+            read_piece(wrong, "/tokenize")
