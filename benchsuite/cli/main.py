@@ -25,8 +25,8 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of scenario files.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
-    "inspect": "Show what a saved server log tells.",
-    "model": "Make the tiny model.",
+    "inspect": "Show what a saved log or a running server tells.",
+    "model": "Make a tiny model.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
 

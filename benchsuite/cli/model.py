@@ -1,4 +1,4 @@
-"""`benchsuite model`: make the tiny model where the user wants it."""
+"""`benchsuite model`: make a tiny model where the user wants it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,37 @@ from pathlib import Path
 import click
 
 from benchsuite.errors import MachineError, UsageError
+from benchsuite.server.tiny.kinds import DEFAULT_KIND, KINDS
 
 
 @click.group()
 def command() -> None:
-    """Make the tiny model."""
+    """Make a tiny model."""
 
 
 @command.command()
 @click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default=DEFAULT_KIND,
+    help=f"What its memory is, {DEFAULT_KIND} if not given. "
+    + "; ".join(f"{kind.name}: {kind.about}" for kind in KINDS.values())
+    + ".",
+)
 @click.option("--force", is_flag=True, help="Replace a file that holds something else.")
-def tiny(path: Path, force: bool) -> None:
-    """Write the tiny model to PATH, a file or a folder.
+def tiny(path: Path, kind: str, force: bool) -> None:
+    """Write a tiny model to PATH, a file or a folder.
 
-    It is 5 MB, made of random weights, and the same byte for byte on every machine.
+    It is 1 to 6 MB, made of random weights, and the same byte for byte on every machine.
     """
-    from benchsuite.server.tiny_model import (
-        TINY_SHA256,
-        TINY_SIZE_BYTES,
-        is_tiny_model,
-        write_tiny_model,
-    )
+    from benchsuite.server.tiny_model import is_tiny_model, write_tiny_model
 
+    wanted = KINDS[kind]
+    name = "tiny.gguf" if kind == DEFAULT_KIND else f"tiny-{kind}.gguf"
     try:
-        file = path / "tiny.gguf" if path.is_dir() else path
-        there = is_tiny_model(file)
+        file = path / name if path.is_dir() else path
+        there = is_tiny_model(file, kind)
         if not there:
             if file.is_dir():
                 raise UsageError(
@@ -46,12 +52,12 @@ def tiny(path: Path, force: bool) -> None:
                 raise UsageError(
                     f"there is no folder {file.parent}", hint=f"make it: mkdir -p {file.parent}"
                 )
-            write_tiny_model(file)
+            write_tiny_model(file, kind)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise MachineError(
             f"the tiny model cannot be written to {path}: {reason}",
-            hint="give a path in a folder that can be written, with 6 MB free",
+            hint="give a path in a folder that can be written, with 7 MB free",
         ) from error
     click.echo(f"{file}{' (already there)' if there else ''}")
-    click.echo(f"{TINY_SIZE_BYTES} bytes, sha256 {TINY_SHA256}")
+    click.echo(f"{wanted.size_bytes} bytes, sha256 {wanted.sha256}")

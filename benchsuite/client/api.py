@@ -13,15 +13,13 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
-from benchsuite.client.body import (
-    ChatParts,
-    completion_reply,
-    expect_object,
-    read_piece,
-    read_text,
-)
-from benchsuite.client.prometheus import parse_counters
-from benchsuite.client.reply import Reply, Stamps
+from benchsuite.client.body import ChatParts, completion_reply
+from benchsuite.client.fields import expect_object, read_piece, read_text
+from benchsuite.client.health import Health, parse_health
+from benchsuite.client.prometheus import Exposition, parse_metrics
+from benchsuite.client.props import Props, parse_props
+from benchsuite.client.reply import Reply, Stopwatch
+from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import RetiringTransport
 from benchsuite.errors import (
@@ -88,35 +86,63 @@ class LlamaClient:
 
     # what the server says of itself
 
-    async def healthy(self) -> bool:
-        """Whether `/health` says that the server is ready; False while it loads (503).
+    async def health(self) -> Health:
+        """What `/health` says; 503 while the model is loading is an answer, not an error.
 
         Raises:
             ConnectionLostError: Nobody listens, or the answer is not llama-server's.
+            RequestRefusedError: It was answered with an error.
             ServerHangError: No answer within the limit.
         """
         async with self._exchange("GET", "/health") as response:
             content = await self._read(response, "/health")
         if response.status_code == 503 and b"oading" in content:
-            return False
+            return Health("loading")
         if response.status_code != 200:
             raise self._refused("/health", response, content)
-        body = self._decode("/health", content)
-        return isinstance(body, dict) and body.get("status") in ("ok", "no slot available")
+        return parse_health(self._decode("/health", content))
 
-    async def props(self) -> dict[str, Any]:
-        """The object of `/props`."""
-        return expect_object(await self._json("GET", "/props"), "/props")
+    async def healthy(self) -> bool:
+        """Whether `/health` says that the server is ready; False while it loads (503).
+
+        Raises:
+            ConnectionLostError, RequestRefusedError, ServerHangError: As `health`.
+        """
+        return (await self.health()).state == "ready"
+
+    async def props(self) -> Props:
+        """What `/props` says."""
+        return parse_props(expect_object(await self._json("GET", "/props"), "/props"))
+
+    async def slots(self) -> tuple[Slot, ...] | None:
+        """What `/slots` says; None where the endpoint is off (501) or absent.
+
+        Wakes a sleeping server.
+
+        Raises:
+            ServerLiedError: The answer is no list of slots.
+        """
+        content = await self._unless_off("/slots")
+        if content is None:
+            return None
+        slots = parse_slots(self._decode("/slots", content))
+        if slots is None:
+            raise ServerLiedError(f"/slots should be a list of slots, got {_quoted(content)}")
+        return slots
+
+    async def exposition(self) -> Exposition | None:
+        """The samples of `/metrics`; None where the endpoint is off (501) or absent.
+
+        Every look begins a new window of the gauges `prompt_tokens_seconds` and
+        `predicted_tokens_seconds`, for others who scrape them too (build 11434).
+        """
+        content = await self._unless_off("/metrics")
+        return None if content is None else parse_metrics(content.decode("utf-8", "replace"))
 
     async def metrics(self) -> dict[str, float] | None:
-        """The samples of `/metrics` by name; None where the endpoint is off (501) or absent."""
-        async with self._exchange("GET", "/metrics") as response:
-            content = await self._read(response, "/metrics")
-        if response.status_code in (404, 501):
-            return None
-        if response.status_code != 200:
-            raise self._refused("/metrics", response, content)
-        return parse_counters(content.decode("utf-8", "replace"))
+        """The values of `/metrics` by name; None where the endpoint is off (501) or absent."""
+        seen = await self.exposition()
+        return None if seen is None else seen.counters()
 
     # text and tokens
 
@@ -176,7 +202,7 @@ class LlamaClient:
             "stream_options": {"include_usage": True},
         }
         parts = ChatParts()
-        stamps = _Stopwatch()
+        stamps = Stopwatch()
         done = False
         async with aclosing(self._events("/v1/chat/completions", payload, stamps)) as events:
             async for event in events:
@@ -201,7 +227,7 @@ class LlamaClient:
         """
         payload = {"prompt": prompt, **_checked(fields), "stream": True}
         pieces: list[str] = []
-        stamps = _Stopwatch()
+        stamps = Stopwatch()
         final: dict[str, Any] | None = None
         async with aclosing(self._events("/completion", payload, stamps)) as events:
             async for event in events:
@@ -222,6 +248,15 @@ class LlamaClient:
 
     # below: one exchange, and how it can fail
 
+    async def _unless_off(self, path: str) -> bytes | None:
+        async with self._exchange("GET", path) as response:
+            content = await self._read(response, path)
+        if response.status_code in (404, 501):
+            return None
+        if response.status_code != 200:
+            raise self._refused(path, response, content)
+        return content
+
     async def _json(self, method: str, path: str, payload: Any = None) -> Any:
         async with self._exchange(method, path, payload) as response:
             content = await self._read(response, path)
@@ -230,7 +265,7 @@ class LlamaClient:
         return self._decode(path, content)
 
     async def _events(
-        self, path: str, payload: Any, stamps: _Stopwatch
+        self, path: str, payload: Any, stamps: Stopwatch
     ) -> AsyncGenerator[Event, None]:
         reader = EventReader()
         async with self._exchange("POST", path, payload, stamps) as response:
@@ -251,7 +286,7 @@ class LlamaClient:
 
     @asynccontextmanager
     async def _exchange(
-        self, method: str, path: str, payload: Any = None, stamps: _Stopwatch | None = None
+        self, method: str, path: str, payload: Any = None, stamps: Stopwatch | None = None
     ) -> AsyncIterator[httpx.Response]:
         content = None if payload is None else msgspec.json.encode(payload)
         headers = {} if payload is None else {"Content-Type": "application/json"}
@@ -342,30 +377,6 @@ class LlamaClient:
             hint = "raise ctx-size, or shorten the prompts of the scenario"
         return RequestRefusedError(
             f"{where} answered {status}: {message}", status=status, kind=kind, hint=hint
-        )
-
-
-class _Stopwatch:
-    """The moments of one request, filled in as they come."""
-
-    def __init__(self) -> None:
-        self.scheduled_ns = time.monotonic_ns()
-        self.sent_ns = self.scheduled_ns
-        self.headers_ns = 0
-        self.end_ns = 0
-        self.tokens_ns: list[int] = []
-
-    def token(self) -> None:
-        self.tokens_ns.append(time.monotonic_ns())
-
-    def read(self) -> Stamps:
-        return Stamps(
-            scheduled_ns=self.scheduled_ns,
-            sent_ns=self.sent_ns,
-            headers_ns=self.headers_ns,
-            first_token_ns=self.tokens_ns[0] if self.tokens_ns else 0,
-            last_token_ns=self.tokens_ns[-1] if self.tokens_ns else 0,
-            end_ns=self.end_ns or time.monotonic_ns(),
         )
 
 

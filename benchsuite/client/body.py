@@ -1,89 +1,20 @@
 """From llama-server's JSON to replies: pure, strict about types, tolerant of absent fields.
 
-Field meanings were seen on builds 10068, 10434 and 11549. `tokens_cached` is deliberately not
-read: it is what the slot holds after generation, not what was reused.
+Field meanings were seen on builds 10068, 10092, 10434 and 11549, older ones in the source.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
+from benchsuite.client.counts import read_counts
+from benchsuite.client.fields import expect_object, read_count, read_number, read_text, shape
 from benchsuite.client.reply import Reply, Stamps, Timings
 from benchsuite.errors import ServerLiedError
 
 
-def expect_object(value: Any, what: str) -> dict[str, Any]:
-    """`value` if it is a JSON object.
-
-    Raises:
-        ServerLiedError: It is something else.
-    """
-    if not isinstance(value, dict):
-        raise ServerLiedError(f"{what} should be a JSON object, got {_shape(value)}")
-    return value
-
-
-def read_count(body: dict[str, Any], key: str, what: str) -> int | None:
-    """A token count; None where the field is absent or null.
-
-    Raises:
-        ServerLiedError: It is not a whole number of 0 or more.
-    """
-    value = body.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ServerLiedError(f"{what}: '{key}' should be a count, got {_shape(value)}")
-    return value
-
-
-def read_number(body: dict[str, Any], key: str, what: str) -> float | None:
-    """A finite number; None where the field is absent or null.
-
-    Raises:
-        ServerLiedError: It is no finite number.
-    """
-    value = body.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ServerLiedError(f"{what}: '{key}' should be a number, got {_shape(value)}")
-    return float(value)
-
-
-def read_text(body: dict[str, Any], key: str, what: str) -> str:
-    """A text; empty where the field is absent or null.
-
-    Raises:
-        ServerLiedError: It is something else.
-    """
-    value = body.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ServerLiedError(f"{what}: '{key}' should be text, got {_shape(value)}")
-    return value
-
-
-def read_piece(token: Any, what: str) -> tuple[int, str]:
-    """Id and text of one token: `{"id", "piece"}`, the piece as bytes where it is no text.
-
-    Raises:
-        ServerLiedError: It is something else.
-    """
-    if isinstance(token, int) and not isinstance(token, bool):
-        return token, f"<{token}>"  # a build that does not know pieces
-    body = expect_object(token, f"{what}: a token")
-    number, piece = body.get("id"), body.get("piece")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise ServerLiedError(f"{what}: a token's 'id' should be a number, got {_shape(number)}")
-    if isinstance(piece, list) and all(isinstance(part, int) for part in piece):
-        return number, "".join(f"\\x{part:02x}" for part in piece)
-    return number, piece if isinstance(piece, str) else f"<{number}>"
-
-
-def read_timings(body: dict[str, Any], what: str) -> Timings:
+def read_timings(body: Mapping[str, Any], what: str) -> Timings:
     """The `timings` object of a reply; empty where it is absent."""
     raw = body.get("timings")
     if raw is None:
@@ -104,22 +35,29 @@ def completion_reply(
 ) -> Reply:
     """The reply of `/completion` from its last event and the text of all events."""
     what = "/completion"
-    timings = read_timings(final, what)
-    prompt = read_count(final, "tokens_evaluated", what)  # counts the whole prompt
-    slot = final.get("id_slot")
+    counts = read_counts(final, what)
+    slot = final.get("id_slot", final.get("slot_id"))  # `slot_id` until March 2024
     return Reply(
         text=text,
         content=text,
-        prompt_tokens=prompt,
-        cached_tokens=timings.cache_n,
-        evaluated_tokens=timings.prompt_n,
-        output_tokens=read_count(final, "tokens_predicted", what),
+        prompt_tokens=counts.prompt,
+        cached_tokens=counts.cached,
+        evaluated_tokens=counts.evaluated,
+        output_tokens=counts.output,
         slot=slot if isinstance(slot, int) and not isinstance(slot, bool) and slot >= 0 else None,
-        finish=read_text(final, "stop_type", what),
+        finish=read_text(final, "stop_type", what) or _old_finish(final),
         truncated=final.get("truncated") is True,
-        timings=timings,
+        timings=read_timings(final, what),
         stamps=stamps,
         token_ns=token_ns,
+        sources=counts.sources,
+    )
+
+
+def _old_finish(final: Mapping[str, Any]) -> str:
+    """Why generation ended, as builds before December 2024 say it: one flag a reason."""
+    return next(
+        (why for why in ("eos", "word", "limit") if final.get(f"stopped_{why}") is True), ""
     )
 
 
@@ -139,10 +77,10 @@ class ChatParts:
         if chunk.get("usage") is not None:
             self._usage = expect_object(chunk["usage"], f"{what}: 'usage'")
         if chunk.get("timings") is not None:
-            self._timings = chunk
+            self._timings = {"timings": chunk["timings"]}
         choices = chunk.get("choices")
         if not isinstance(choices, list):
-            raise ServerLiedError(f"{what}: 'choices' should be a list, got {_shape(choices)}")
+            raise ServerLiedError(f"{what}: 'choices' should be a list, got {shape(choices)}")
         carried = False
         for raw in choices[:1]:
             choice = expect_object(raw, f"{what}: a choice")
@@ -158,39 +96,20 @@ class ChatParts:
     def reply(self, stamps: Stamps, token_ns: tuple[int, ...]) -> Reply:
         """The whole reply."""
         what = "/v1/chat/completions"
-        timings = read_timings(self._timings, what)
-        usage = self._usage or {}
-        details = expect_object(
-            usage.get("prompt_tokens_details") or {}, f"{what}: 'prompt_tokens_details'"
-        )
-        reported = read_count(details, "cached_tokens", what)
-        if reported is not None and timings.cache_n is not None and reported != timings.cache_n:
-            raise ServerLiedError(
-                f"{what} reports {reported} cached tokens in 'usage' and {timings.cache_n} in "
-                "'timings'; both count the prompt tokens taken from the cache"
-            )
-        cached = timings.cache_n if timings.cache_n is not None else reported
-        prompt = read_count(usage, "prompt_tokens", what)
-        if prompt is None and timings.cache_n is not None and timings.prompt_n is not None:
-            prompt = timings.cache_n + timings.prompt_n
-        output = read_count(usage, "completion_tokens", what)
+        counts = read_counts({"usage": self._usage, **self._timings}, what)
         content = "".join(self._content)
         return Reply(
             text="".join(self._reasoning) + content,
             content=content,
-            prompt_tokens=prompt,
-            cached_tokens=cached,
-            evaluated_tokens=timings.prompt_n,
-            output_tokens=output if output is not None else timings.predicted_n,
+            prompt_tokens=counts.prompt,
+            cached_tokens=counts.cached,
+            evaluated_tokens=counts.evaluated,
+            output_tokens=counts.output,
             slot=None,
             finish=self._finish,
             truncated=False,
-            timings=timings,
+            timings=read_timings(self._timings, what),
             stamps=stamps,
             token_ns=token_ns,
+            sources=counts.sources,
         )
-
-
-def _shape(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 
 
@@ -42,3 +44,31 @@ class Reply(msgspec.Struct, frozen=True):
     timings: Timings
     stamps: Stamps
     token_ns: tuple[int, ...] = ()  # arrival of each token event
+    # `prompt`, `cached`, `evaluated`, `output` -> the field that told it: `timings.cache_n`
+    sources: dict[str, str] = {}
+
+
+class Stopwatch:
+    """The moments of one request, filled in as they come."""
+
+    def __init__(self) -> None:
+        self.scheduled_ns = time.monotonic_ns()
+        self.sent_ns = self.scheduled_ns
+        self.headers_ns = 0
+        self.end_ns = 0
+        self.tokens_ns: list[int] = []
+
+    def token(self) -> None:
+        """A token has come."""
+        self.tokens_ns.append(time.monotonic_ns())
+
+    def read(self) -> Stamps:
+        """The moments so far; the end is now where it was not set."""
+        return Stamps(
+            scheduled_ns=self.scheduled_ns,
+            sent_ns=self.sent_ns,
+            headers_ns=self.headers_ns,
+            first_token_ns=self.tokens_ns[0] if self.tokens_ns else 0,
+            last_token_ns=self.tokens_ns[-1] if self.tokens_ns else 0,
+            end_ns=self.end_ns or time.monotonic_ns(),
+        )

@@ -9,6 +9,9 @@ from typing import TypeVar
 from benchsuite.logform.facts import KvBuffer, KvSize, LogFacts, RsBuffer
 from benchsuite.model.record import Measurement, Unmeasured
 
+SOURCE = "log"
+"""The name of this source in measurements."""
+
 PRINT_QUANTUM_MIB = 0.01
 """llama-server prints buffers with two decimals."""
 
@@ -46,6 +49,7 @@ def memory_measurements(
                 labels=labels,
                 quantum=PRINT_QUANTUM_MIB,
                 terms=terms,
+                source=SOURCE,
             )
         )
 
@@ -165,7 +169,9 @@ def _add_cells(
         return
 
     def add(value: int, labels: dict[str, str]) -> None:
-        measured.append(Measurement("kv_cells", value, "cells", variant, trial, labels))
+        measured.append(
+            Measurement("kv_cells", value, "cells", variant, trial, labels, source=SOURCE)
+        )
 
     add(sum(cells.values()), {})
     if len(cells) > 1:

@@ -37,14 +37,37 @@ def measure_reply(
     unmeasured: list[Unmeasured] = []
     for name, value in _values(reply, slot).items():
         if value is not None:
-            unit = CATALOGUE[name].unit
-            measured.append(Measurement(name, value, unit, variant, trial, labels))
+            unit, source = CATALOGUE[name].unit, _source(name, reply)
+            measured.append(Measurement(name, value, unit, variant, trial, labels, source=source))
         elif name in _UNTOLD:
             unmeasured.append(Unmeasured(name, variant, _UNTOLD[name], trial=trial, labels=labels))
         else:
             reason = "the reply has no server timings"
             unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels))
     return measured, unmeasured
+
+
+CLIENT_CLOCK = "client clock"
+"""Source of what we timed ourselves."""
+
+_SOURCES = {
+    "text": "reply content",
+    "ttft_ms": CLIENT_CLOCK,
+    "e2e_ms": CLIENT_CLOCK,
+    "tpot_ms": CLIENT_CLOCK,
+    "server_prefill_ms": "reply timings.prompt_ms",
+    "server_decode_ms": "reply timings.predicted_ms",
+    "prefill_tokens_per_second": "reply timings.prompt_n / timings.prompt_ms",
+    "decode_tokens_per_second": "reply timings.predicted_per_second",
+}
+
+
+def _source(name: str, reply: Reply) -> str:
+    """Where a request's measurement was read."""
+    if name == "slot":
+        return "log print_timing" if reply.slot is None else "reply id_slot"
+    told = reply.sources.get(name.removesuffix("_tokens"))
+    return f"reply {told}" if told is not None else _SOURCES.get(name, "reply")
 
 
 def _values(reply: Reply, slot: int | None) -> dict[str, Value | None]:

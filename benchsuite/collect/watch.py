@@ -10,24 +10,18 @@ from collections.abc import Callable, Sequence
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.log_follower import LogFollower
-from benchsuite.collect.process_memory import MemoryReading, MemorySampler
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_reply
 from benchsuite.collect.slots import slot_of
+from benchsuite.collect.snapshots import Snapshots
 from benchsuite.drive.driver import Served
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
-from benchsuite.units import MIB
 
 _LOG_WAIT_SECONDS = 1.0
 _MOST_ASKED = 2000
-_MEMORY = (
-    ("rss_mib", "rss_bytes"),
-    ("rss_peak_mib", "peak_bytes"),
-    ("anon_mib", "anon_bytes"),
-)
 
 
 class Watch:
@@ -73,13 +67,13 @@ class Watch:
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
-        self._sampler = None if pids is None else MemorySampler(pids, self._keep_reading)
+        self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin sampling memory, and read the counters that later changes are held against."""
-        if self._sampler is not None:
-            self._sampling = asyncio.ensure_future(self._sampler.run())
+        if self._snapshots.sampler is not None:
+            self._sampling = asyncio.ensure_future(self._snapshots.sampler.run())
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
@@ -100,6 +94,8 @@ class Watch:
             self._sampling = None
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
+        self.warnings += self._snapshots.warnings
+        self._snapshots.warnings.clear()
 
     def served(self, served: Served) -> None:
         """Keep a reply in the journal at once, before anything else can fail."""
@@ -138,14 +134,9 @@ class Watch:
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""
-        labels = {"at": name}
-        reading = None if self._sampler is None else self._sampler.read()
-        for metric, field in _MEMORY:
-            value = None if reading is None else getattr(reading, field)
-            if value is not None:
-                self._add(metric, value / MIB, labels)
-            else:
-                self._miss_memory(metric, labels, reading)
+        measured, unmeasured = self._snapshots.take(name)
+        self.measurements += measured
+        self.unmeasured += unmeasured
 
     # below: the parts of `quiet` and `snapshot`
 
@@ -222,30 +213,3 @@ class Watch:
             trial=self._trial,
             labels=measurement.labels,
         )
-
-    def _add(self, name: str, value: float, labels: dict[str, str]) -> None:
-        unit = CATALOGUE[name].unit
-        self.measurements.append(Measurement(name, value, unit, self._variant, self._trial, labels))
-
-    def _miss_memory(
-        self, name: str, labels: dict[str, str], reading: MemoryReading | None
-    ) -> None:
-        if self._sampler is None:
-            reason, outcome = "the memory of an attached server cannot be seen over HTTP", True
-        elif reading is None:
-            reason, outcome = "no process of the server could be read", False
-        else:
-            reason, outcome = "this system does not tell it", True
-        self.unmeasured.append(
-            Unmeasured(
-                name,
-                self._variant,
-                reason,
-                "not_applicable" if outcome else "missing",
-                trial=self._trial,
-                labels=labels,
-            )
-        )
-
-    def _keep_reading(self, reading: MemoryReading) -> None:
-        self._keep("memory", variant=self._variant, trial=self._trial, reading=reading)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 
 from benchsuite.logform.lines import LINE_BYTES
 
@@ -13,6 +14,60 @@ Hit = tuple[int, int, Take]
 """Position of a mark, end of its line, and who reads it."""
 
 _WINDOW = LINE_BYTES // 2
+_RARE = 4000
+"""Looking at each of one byte costs less than a pattern's search if one in so many is it."""
+
+
+class Marks:
+    """Marks that all begin with the same literal, found in one pass.
+
+    A search for a literal runs at the speed of memory, more so where its first character is rare;
+    what follows is only looked at where the literal stands. Measured on a log of `-lv 5`: 0.4 ns a
+    byte for ten marks so, 0.35 ns for each mark searched alone, 20 ns for an alternation without a
+    common beginning.
+
+    Args:
+        literal: What every mark begins with.
+        width: So many bytes after it tell the marks apart.
+        takes: Pattern of what follows it -> who reads the line. The first `width` bytes of a
+            pattern stand for themselves.
+    """
+
+    def __init__(self, literal: bytes, width: int, takes: Mapping[bytes, Take]) -> None:
+        self._literal = literal
+        self._skip = len(literal)
+        self._width = width
+        self._takes = {ending[:width]: take for ending, take in takes.items()}
+        endings = b"|".join(re.escape(e[:width]) + e[width:] for e in takes)
+        self._pattern = re.compile(re.escape(literal) + b"(?:" + endings + b")")
+
+    def find(self, block: bytes, start: int, limit: int) -> list[Hit]:
+        """Each line within `block[start:limit]` that holds a mark, by its first.
+
+        The position of a hit is where its literal ends.
+        """
+        hits = []
+        takes, width, skip, newline = self._takes, self._width, self._skip, block.find
+        end = -1
+        for match in self._matches(block, start, limit):
+            position = match.start() + skip
+            if position > end:
+                end = newline(b"\n", position)
+                hits.append((position, end, takes[block[position : position + width]]))
+        return hits
+
+    def _matches(self, block: bytes, start: int, limit: int) -> Iterator[re.Match[bytes]]:
+        if self._skip == 1:  # a search for one byte is several times as fast as a pattern's
+            find, match_at, literal = block.find, self._pattern.match, self._literal
+            for _ in range((limit - start) // _RARE):
+                start = find(literal, start, limit)
+                if start < 0:
+                    return
+                match = match_at(block, start, limit)
+                if match is not None:
+                    yield match
+                start += 1
+        yield from self._pattern.finditer(block, start, limit)
 
 
 def line_at(block: bytes, position: int, end: int) -> bytes:
@@ -25,16 +80,15 @@ def by_position(hit: Hit) -> int:
     return hit[0]
 
 
-def find_marks(block: bytes, start: int, marks: tuple[tuple[bytes, Take], ...]) -> list[Hit]:
-    """Each line that holds a mark, as (position of the mark, end of the line, reader)."""
+def find_mark(block: bytes, start: int, limit: int, mark: bytes, take: Take) -> list[Hit]:
+    """Each line within `block[start:limit]`, whole lines, that holds a mark."""
     hits = []
     find = block.find
-    for mark, take in marks:
-        position = find(mark, start)
-        while position >= 0:
-            end = find(b"\n", position)
-            hits.append((position, end, take))
-            position = find(mark, end)
+    position = find(mark, start, limit)
+    while position >= 0:
+        end = find(b"\n", position)
+        hits.append((position, end, take))
+        position = find(mark, end, limit)
     return hits
 
 
@@ -51,10 +105,16 @@ def marked_lines(block: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
     return [block[start:end] for start, end in sorted(spans)]
 
 
-def cap_lines(block: bytes) -> bytes:
-    """`block` with lines longer than `LINE_BYTES` cut; a window without newline tells of one."""
+def cap_lines(block: bytes, limit: int) -> tuple[bytes, int]:
+    """`block[:limit]`, whole lines, with those longer than `LINE_BYTES` cut, and its new length.
+
+    A window without newline tells of such a line; without one the block itself is given back,
+    uncopied.
+    """
     find = block.find
-    for start in range(0, len(block) - _WINDOW, _WINDOW):
+    for start in range(0, limit - _WINDOW, _WINDOW):
         if find(b"\n", start, start + _WINDOW) < 0:
-            return b"\n".join(line[:LINE_BYTES] for line in block.split(b"\n"))
-    return block
+            lines = block[:limit].split(b"\n")
+            capped = b"\n".join(line[:LINE_BYTES] for line in lines)
+            return capped, len(capped)
+    return block, limit

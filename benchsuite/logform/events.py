@@ -38,7 +38,8 @@ _CACHE_LINE = re.compile(
 """Lines of the host prompt cache: `srv          load:  - found better prompt with ...`."""
 _CUT_SHORT = re.compile(rb"stop processing: [^\n]{1,60}truncated = 1")
 _PURGING = b": purging slot "
-PENDING_BYTES = 1024 * 1024
+_NO_ROOM = b"find free space in the KV cache"
+PENDING_BYTES = 512 * 1024
 """So much of the log is kept to have its events read; of what came before they are counted."""
 
 _KEY = 9
@@ -126,32 +127,41 @@ class EventReader:
     """The last events of a log, in order; of all others only the number by kind is kept."""
 
     def __init__(self) -> None:
-        self._blocks: deque[bytes] = deque()  # not read yet
+        self._blocks: deque[bytes] = deque()  # whole lines, not read yet
         self._pending = 0  # bytes in them
         self._events: list[SlotEvent] = []
         self._counts: dict[str, int] = {}  # of all that were read or dropped
 
-    def take_block(self, block: bytes) -> None:
-        """Take whole lines."""
-        self._blocks.append(block)
-        self._pending += len(block)
-        while self._pending > PENDING_BYTES:
+    def take_block(self, block: bytes, limit: int) -> None:
+        """Take whole lines, `block[:limit]`."""
+        start = 0
+        if limit > PENDING_BYTES:
+            start = block.find(b"\n", limit - PENDING_BYTES - 1, limit) + 1
+        if start or self._pending + limit > PENDING_BYTES:
+            self._drop(PENDING_BYTES - (limit - start))
+            self._count_lines(block, 0, start)
+        self._blocks.append(block[start:limit])
+        self._pending += limit - start
+
+    def _drop(self, room: int) -> None:
+        """Only count the oldest lines, until so many bytes are left at most."""
+        while self._blocks and self._pending > room:
             oldest = self._blocks.popleft()
             self._pending -= len(oldest)
             self._events.clear()  # what is kept has no gaps
-            self._count_block(oldest)
+            self._count_lines(oldest, 0, len(oldest))
 
-    def take_kv_full(self) -> None:
-        """A line that ends in `retrying with smaller batch size, ...`."""
-        self._count("kv_full")
-
-    def _count_block(self, block: bytes) -> None:
-        starts = Counter(_SLOT_LINE.findall(block))
-        starts.update(_CACHE_LINE.findall(block))
-        for start, number in starts.items():
-            self._count(_kind_of(start), number)
-        self._count("purged", block.count(_PURGING))
-        self._count("truncated", len(_CUT_SHORT.findall(block)))
+    def _count_lines(self, block: bytes, start: int, end: int) -> None:
+        if start >= end:
+            return
+        self._events.clear()
+        starts = Counter(_SLOT_LINE.findall(block, start, end))
+        starts.update(_CACHE_LINE.findall(block, start, end))
+        for text, number in starts.items():
+            self._count(_kind_of(text), number)
+        self._count("purged", block.count(_PURGING, start, end))
+        self._count("kv_full", block.count(_NO_ROOM, start, end))
+        self._count("truncated", len(_CUT_SHORT.findall(block, start, end)))
 
     def _count(self, kind: str | None, number: int = 1) -> None:
         if kind is not None and number:
@@ -159,6 +169,7 @@ class EventReader:
 
     def _read(self) -> None:
         for block in self._blocks:
+            self._count("kv_full", block.count(_NO_ROOM))
             for raw in _event_lines(block):
                 event = parse_event(raw)
                 if event is not None:

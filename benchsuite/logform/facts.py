@@ -211,6 +211,7 @@ class Load(msgspec.Struct, frozen=True):
     n_ctx_slot: int | None = None
     kv_unified: bool | None = None
     listening: str | None = None  # URL
+    buses: dict[str, str] = {}  # device -> bus address, where printed: `0000:01:00.0`
     kv_buffers: tuple[KvBuffer, ...] = ()  # draft context included
     kv_sizes: tuple[KvSize, ...] = ()
     kv: Total | None = None  # of the target context; None: unknown or unreadable, never 0

@@ -56,6 +56,8 @@ _CREATING = re.compile(r"creating\s+(?P<name>\S.*?) KV cache")
 _QUOTED = re.compile(r'["{\\]')
 _LIKE = re.compile(r"KV buffer.*size|KV buffer\s*=|(?:KV|kv) self size")
 
+_AMOUNT = re.compile(r"^\S+: .*\bKV\b.*\d ?(?:[KMG]i?B|bytes)\b")
+
 _CACHES = {"non-SWA": "full", "SWA": "swa", "main": "full", "lightning-indexer": "indexer"}
 _KINDS = {"": "model", "LoRA": "lora"}
 _VISION = frozenset({"alloc_compute_meta", "clip_model_loader", "warmup"})
@@ -98,11 +100,17 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def looks_like_kv(text: str) -> bool:
-    """Whether a line that no form takes still claims a KV size, and is not prose or quoted."""
+def looks_like_kv(text: str, *, loading: bool) -> bool:
+    """Whether a line that no form takes still claims a KV size, and is not prose or quoted.
+
+    Args:
+        text: The message.
+        loading: The context is being made, where any amount of memory for KV counts; later only
+            lines in the wording of a known form do.
+    """
     if text.startswith("# "):
         return False
-    match = _LIKE.search(text)
+    match = _LIKE.search(text) or (_AMOUNT.search(text) if loading else None)
     if match is None:
         if not ("kv_cache" in text and re.search(r"kv_cache\w*:\s+(?:\[\w+\]\s+)?size\s*=", text)):
             return False

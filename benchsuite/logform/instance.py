@@ -24,6 +24,7 @@ class Instance:
         self.ending = False
         self.n_ctx_slot: int | None = None
         self.listening: str | None = None
+        self.buses: dict[str, str] = {}
         self.exit_status: int | None = None
         self._slots: Slots | None = None
         self._fit_table: tuple[TableRow, ...] = ()
@@ -75,6 +76,7 @@ class Instance:
             n_ctx_slot=self.n_ctx_slot,
             kv_unified=unified,
             listening=self.listening,
+            buses=dict(self.buses),
             exit_status=self.exit_status,
         )
 

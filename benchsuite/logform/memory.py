@@ -244,7 +244,7 @@ class MemoryReader:
         """
         found = parse_memory(text)
         if found is None:
-            if looks_like_kv(text) and not self._in_probe:
+            if not self._in_probe and looks_like_kv(text, loading=not self._serving):
                 self._current().fail(f"no known form: {text.strip()}")
                 return True
             return False
@@ -291,10 +291,12 @@ class MemoryReader:
 
     def _current(self, found: Grammar | None = None) -> _ContextMemory:
         """The context that a line belongs to."""
+        # the first line of a context since mid 2025 is its output buffer's, which no other repeats
+        begins = found is None or found.kind != "buffer" or found.value.kind == "output"
         if self._in_draft or self._serving:
-            reserved = found is not None and found.kind == "buffer" and not self._draft.begun
+            reserved = not begins and not self._draft.begun
             return self._target if reserved and self._target.begun else self._draft
-        if self._target.computed and (found is None or found.kind != "buffer"):
+        if self._target.computed and begins:
             self._in_draft = True
             return self._draft
         return self._target

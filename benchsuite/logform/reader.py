@@ -1,85 +1,55 @@
 """Reads a server's log as it grows: chunks of bytes in, facts out; never raises, whatever it reads.
 
 A whole block is searched for a few marks at C speed, and only lines that hold one are looked at.
-Tried and rejected: one alternation over each block (20 ns a byte), and looking at each line.
+Tried and rejected: one alternation over each block (20 ns a byte), looking at each line (as slow
+as a bare loop before anything is read), and a search for each mark (0.35 ns a byte and mark).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from benchsuite.logform.blocks import (
     Hit,
+    Marks,
     Take,
     by_position,
     cap_lines,
-    find_marks,
+    find_mark,
     line_at,
-    marked_lines,
 )
-from benchsuite.logform.crash import CRASH_MARKS, CrashReader
+from benchsuite.logform.crash import CrashReader
 from benchsuite.logform.events import EventReader
 from benchsuite.logform.facts import (
     CacheState,
-    Crash,
-    Load,
     LogFacts,
-    LogFailure,
     PromptReuse,
     SlotLaunch,
     SlotTiming,
 )
-from benchsuite.logform.failure import FAILURE_MARKS, FailureReader
-from benchsuite.logform.grammar import parse_table_row, read_table
-from benchsuite.logform.instance import Instance
+from benchsuite.logform.instances import MOST_INSTANCES, Instances
 from benchsuite.logform.lines import LINE_BYTES, read_line
 from benchsuite.logform.slots import SlotReader, parse_cache_state
 from benchsuite.logform.start import (
-    begins_load,
     parse_build,
     parse_checkpoint_limit,
     parse_cpu_features,
-    parse_exited,
-    parse_listening,
-    parse_new_slot,
     parse_prompt_cache,
-    parse_slots,
-    parse_spawned,
     parse_verbosity,
 )
+from benchsuite.logform.tail import Scan, Tail
 
-BLOCK_BYTES = 65536
-TAIL_BYTES = 65536
-"""So much of the end is kept, for last lines, errors and whatever a dying server printed."""
-LAST_LINES = 40
+BLOCK_BYTES = 1024 * 1024
 _HEAD_BYTES = 4 * 1024 * 1024
 """Build, CPU features and the like are printed once, at a start; looked for in so much of it."""
-_BEFORE_BYTES = 2048
-_MOST_INSTANCES = 256
 _CRASH_LINES = 3
 """A CUDA error is told in so many lines around the one that names the device."""
+_JSON = b'{"type":"'
+"""How each line of `--log-jsonl` begins (build 11434)."""
+_TIMING, _LAUNCH, _REUSE = b"prompt eval time", b"processing task", b", end)"
+_CACHE_STATE = b"cache state: "
 _DECODE_LINES = 8
 """How far below its prompt's line a task's line of decoding may stand."""
-
-_WARNING_LINES = 10
-_WARNING_MARKS = (b"W ", b"WARN", b'"warn')
-"""In every line of level W: `0.01.2 W srv`, ik_llama's `WARN [`, JSON's `"level":"warn"`."""
-
-_SCAN_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
-
-
-class _Scan(msgspec.Struct):
-    """What the tail says."""
-
-    crash: Crash | None
-    failure: LogFailure | None
-    errors: tuple[str, ...]
-    warnings: int
-    warning_lines: tuple[str, ...]
-    last_lines: tuple[str, ...]
-    forced_stop: bool
 
 
 class LogReader:
@@ -92,11 +62,8 @@ class LogReader:
     def __init__(self) -> None:
         self._slots = SlotReader()
         self._events = EventReader()
-        self._instances: dict[str, Instance] = {}
+        self._instances = Instances(self)
         self._crashes: dict[str, CrashReader] = {}
-        self._child_crash: Crash | None = None
-        self._children: dict[str, Instance] = {}  # of a router, by the model's name
-        self._current = ""  # the instance that loaded last
         self._build: str | None = None
         self._verbosity: int | None = None
         self._cpu_features = ""
@@ -105,37 +72,73 @@ class LogReader:
         self._checkpoint_limit: int | None = None
         self._partial = b""
         self._skipping = False  # within a line of which enough was kept
-        self._tail = b""
-        self._cut_tail = False
+        self._tail = Tail()
         self._offset = 0  # of the next block, in the stream of capped lines
         self._bytes_read = 0
         self._continued: tuple[int, Callable[[bytes], None]] | None = None
         self._finished = False
-        self._scanned: tuple[int, _Scan] | None = None
-        self._marks: tuple[tuple[bytes, Take], ...] = (
-            (b" size", self._take_memory),
-            (b"prompt eval time", self._take_timing),
-            (b"processing task", self._slots.take_launch),
-            (b", end)", self._slots.take_reuse),
-            (b"initializing", self._take_slots),
-            (b"loading model", self._take_loading),
-            (b"loading draft", self._take_loading),
-            (b"memory_breakdown", self._take_table),
-            (b"GGML_ASSERT", self._take_assert),
+        self._scanned: tuple[int, Scan] | None = None
+        self._json = False  # `--log-jsonl`
+        self._named: set[bytes] = set()  # bare marks whose lines name their slot in this log
+        self._searched: set[bytes] = set()  # bare marks that this block was searched for
+        timing = self._slot_take(_TIMING, self._take_named_timing)
+        take_launch = self._slots.put_aside(self._slots.take_launch)
+        take_reuse = self._slots.put_aside(self._slots.take_reuse)
+        launch = self._slot_take(_LAUNCH, take_launch)
+        reuse = self._slot_take(_REUSE, take_reuse)
+        self._marks: tuple[Marks, ...] = (
+            # `slot NAME: id N | task N | MESSAGE`, and the rows of the memory table
+            Marks(
+                b"| ",
+                4,
+                {
+                    _TIMING: timing,
+                    _LAUNCH: launch,
+                    b"cached n_": reuse,
+                    b"n_past = ": reuse,
+                    b"n_tokens = ": reuse,
+                    b"kv cache rm": reuse,
+                    b"memory breakdown": self._instances.take_table,
+                    b"  - ": self._instances.take_table,
+                },
+            ),
+            Marks(
+                b"z",
+                1,
+                {
+                    # not the size of a prompt, told at every save to the host's cache
+                    rb"e *[=:](?! [\d.]+ MiB \(draft)": self._instances.take_memory,
+                    rb"ing(?:, n_slots| slots)": self._instances.take_slots,  # initializing
+                },
+            ),
+            Marks(b"K", 1, {rb"V\b": self._instances.take_memory}),
+            Marks(b"G", 1, {b"GML_ASSERT": self._take_assert}),
+        )
+        self._single_marks: tuple[tuple[bytes, Take], ...] = (
+            (b"loading ", self._instances.take_loading),
             (b"current device: ", self._take_device),
+        )
+        # The same slot lines where no `id N | task N | ` stands before their message: timings
+        # until mid 2026, JSON of early 2024, ik_llama. Not searched for once such a line has named
+        # its slot, until another server may be printing.
+        self._bare_marks: tuple[tuple[bytes, Take], ...] = (
+            (_TIMING, self._bare_take(_TIMING, self._take_timing)),
+            (_LAUNCH, self._bare_take(_LAUNCH, take_launch)),
+            (_REUSE, self._bare_take(_REUSE, take_reuse)),
         )
         self._head_marks: tuple[tuple[bytes, Take], ...] = (
             (b"build", self._take_build),
             (b"verbosity = ", self._take_verbosity),
             (b"system_info", self._take_system),
-            (b"listening", self._take_listening),
-            (b"new slot", self._take_new_slot),
             (b"prompt cache is ", self._take_prompt_cache),
             (b"context checkpoints ", self._take_checkpoint_limit),
+            (b"listening", self._instances.take_listening),
+            (b"new slot", self._instances.take_new_slot),
+            (b"using device ", self._instances.take_used_device),
         )
         self._router_marks: tuple[tuple[bytes, Take], ...] = (
-            (b"server instance with name", self._take_child),
-            (b"exited with status", self._take_child),
+            (b"server instance with name", self._instances.take_child),
+            (b"exited with status", self._instances.take_child),
         )
 
     @property
@@ -175,154 +178,129 @@ class LogReader:
                 return
             self._skipping = False
             piece = piece[newline:]
-        data = self._partial + piece
+        data = self._partial + piece if self._partial else piece
         end = data.rfind(b"\n") + 1
         self._partial = data[end:]
         if len(self._partial) > LINE_BYTES:
             self._partial = self._partial[:LINE_BYTES]
             self._skipping = True
         if end:
-            self._read_block(cap_lines(data[:end]))
+            self._read_block(*cap_lines(data, end))
 
     def finish(self) -> LogFacts:
         """Everything that was read; the log has ended, so a last line without newline counts."""
         if self._partial:
             block, self._partial, self._skipping = self._partial + b"\n", b"", False
-            self._read_block(block)
+            self._read_block(block, len(block))
         self._slots.finish()
         self._finished = True
         return self.facts()
 
-    def _read_block(self, block: bytes) -> None:
-        """Read whole lines."""
+    def _read_block(self, block: bytes, limit: int) -> None:
+        """Read whole lines, `block[:limit]`."""
         if self._continued is not None:
-            self._continue(block, 0)
-        self._events.take_block(block)
-        hits = find_marks(block, 0, self._marks)
-        in_head = self._offset < _HEAD_BYTES
-        if in_head:
-            hits += self._find_head(block)
-        if in_head or len(self._instances) > 1:
-            hits += find_marks(block, 0, self._router_marks)
+            self._continue(block, 0, limit)
+        self._events.take_block(block, limit)
+        hits = self._find(block, limit)
         hits.sort(key=by_position)
-        for position, end, take in hits:
+        number = 0
+        while number < len(hits):
+            position, end, take = hits[number]
+            number += 1
             take(block, position, end)
             if self._continued is not None:
-                self._continue(block, end + 1)
-        state = block.rfind(b"cache state: ")
-        if state >= 0:
-            found = parse_cache_state(block[state : block.find(b"\n", state)])
-            self._cache_state = found or self._cache_state
-        self._offset += len(block)
-        tail = self._tail + block
-        if len(tail) > TAIL_BYTES:
-            tail, self._cut_tail = tail[-TAIL_BYTES:], True
-        self._tail = tail
+                self._continue(block, end + 1, limit)
+            if len(self._named) + len(self._searched) < len(self._bare_marks):
+                hits[number:] = sorted(
+                    hits[number:] + self._find_bare(block, end, limit), key=by_position
+                )
+        self._take_cache_state(block, limit)
+        self._offset += limit
+        self._tail.add(block, limit)
 
-    def _find_head(self, block: bytes) -> list[Hit]:
-        reach = _HEAD_BYTES - self._offset
-        return [hit for hit in find_marks(block, 0, self._head_marks) if hit[0] < reach]
+    def _find(self, block: bytes, limit: int) -> list[Hit]:
+        """The lines to read, in any order."""
+        hits = []
+        for marks in self._marks:
+            hits += marks.find(block, 0, limit)
+        for mark, take in self._single_marks:
+            hits += find_mark(block, 0, limit, mark, take)
+        self._searched.clear()
+        hits += self._find_bare(block, 0, limit)
+        head = min(_HEAD_BYTES - self._offset, limit)
+        if head > 0:
+            self._json = self._json or block.find(_JSON, 0, head) >= 0
+            for mark, take in self._head_marks:
+                hits += [hit for hit in find_mark(block, 0, limit, mark, take) if hit[0] < head]
+        if head > 0 or len(self._instances.by_name) > 1:
+            for mark, take in self._router_marks:
+                hits += find_mark(block, 0, limit, mark, take)
+        if self._json:
+            hits += find_mark(block, 0, limit, b"fit_memory_breakdown", self._instances.take_table)
+        return hits
 
-    def _before(self, block: bytes, start: int) -> list[bytes]:
-        """The lines before the one at `start`, the nearest last, over so many bytes."""
-        text = block[max(0, start - _BEFORE_BYTES) : start]
-        whole = False
-        if start < _BEFORE_BYTES:
-            whole = not self._cut_tail and start + len(self._tail) <= _BEFORE_BYTES
-            text = self._tail[start - _BEFORE_BYTES :] + text
-        lines = text.split(b"\n")[:-1]
-        return lines if whole else lines[1:]
+    def _find_bare(self, block: bytes, start: int, limit: int) -> list[Hit]:
+        hits = []
+        for mark, take in self._bare_marks:
+            if mark not in self._named and mark not in self._searched:
+                self._searched.add(mark)
+                hits += find_mark(block, start, limit, mark, take)
+        return hits
 
-    def _continue(self, block: bytes, start: int) -> None:
+    def _slot_take(self, mark: bytes, take: Take) -> Take:
+        """Reads a line that names its slot, and remembers that this log's do."""
+
+        def named(block: bytes, position: int, end: int) -> None:
+            if len(self._instances.by_name) < 2:
+                self._named.add(mark)
+            take(block, position, end)
+
+        return named
+
+    def _bare_take(self, mark: bytes, take: Take) -> Take:
+        def bare(block: bytes, position: int, end: int) -> None:
+            if mark not in self._named and block[position - 2 : position] != b"| ":
+                take(block, position, end)
+
+        return bare
+
+    def before(self, block: bytes, start: int) -> list[bytes]:
+        """For readers of lines: the lines before the one at `start`, the nearest last."""
+        return self._tail.before(block, start)
+
+    def follow(self, lines: int, take: Callable[[bytes], None]) -> None:
+        """For readers of lines: give so many of the next lines to `take`."""
+        self._continued = (lines, take)
+
+    def load_began(self) -> None:
+        """For readers of lines: another server may be printing from here on."""
+        self._named.clear()
+
+    def _continue(self, block: bytes, start: int, limit: int) -> None:
         """Give the next lines to whoever asked for them."""
-        while self._continued is not None and start < len(block):
+        while self._continued is not None and start < limit:
             count, take = self._continued
             end = block.find(b"\n", start)
             self._continued = (count - 1, take) if count > 1 else None
             take(block[start:end])
             start = end + 1
 
-    def _instance(self, name: str, new: Instance | None = None) -> Instance:
-        """The process of that name, made where it is new."""
-        found = self._instances.get(name)
-        if found is None:
-            if len(self._instances) >= _MOST_INSTANCES:
-                return new or Instance(name)
-            found = self._instances[name] = new or Instance(name)
-        return found
+    def _take_cache_state(self, block: bytes, limit: int) -> None:
+        """Only the last line of it counts."""
+        while (position := block.rfind(_CACHE_STATE, 0, limit)) >= 0:
+            found = parse_cache_state(block[position : block.find(b"\n", position)])
+            if found is not None:
+                self._cache_state = found
+                return
+            limit = position
+
+    def _take_named_timing(self, block: bytes, position: int, end: int) -> None:
+        if not self._slots.put_timing_aside(block, position, end, _DECODE_LINES):
+            self._take_timing(block, position, end)
 
     def _take_timing(self, block: bytes, position: int, end: int) -> None:
-        if self._slots.take_prompt_timing(block, position, end, lambda at: self._before(block, at)):
+        if self._slots.take_prompt_timing(block, position, end, lambda at: self.before(block, at)):
             self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
-
-    def _take_memory(self, block: bytes, position: int, end: int) -> None:
-        before = block[position - 12 : position]
-        if before == b" total state":
-            return  # the host prompt cache's, at every save
-        if before == b"maller batch":
-            self._events.take_kv_full()
-            return
-        raw = line_at(block, position, end)
-        line = read_line(raw)
-        known = self._instances.get(line.instance)
-        instance = known or Instance(line.instance)
-        if not instance.memory.take(line.text):
-            return
-        if known is None:
-            instance = self._instance(line.instance, instance)
-        self._current = instance.name
-        if line.text.rstrip().endswith("MiB") and "buffer" not in line.text:
-            # a size line that someone broke after its total
-            self._continued = (3, self._take_size_rest(line.instance))
-
-    def _take_size_rest(self, name: str) -> Callable[[bytes], None]:
-        def take(raw: bytes) -> None:
-            line = read_line(raw)
-            if line.instance == name:
-                self._instance(name).memory.take_size_rest(line.text)
-
-        return take
-
-    def _take_slots(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        slots = parse_slots(raw.decode("utf-8", "replace"))
-        if slots is not None:
-            instance = self._instance(read_line(raw).instance)
-            instance.begin_serving(slots)
-            self._current = instance.name
-
-    def _take_new_slot(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        n_ctx_slot = parse_new_slot(raw.decode("utf-8", "replace"))
-        if n_ctx_slot is not None:
-            instance = self._instance(read_line(raw).instance)
-            if instance.n_ctx_slot is None:
-                instance.n_ctx_slot = n_ctx_slot
-
-    def _take_loading(self, block: bytes, position: int, end: int) -> None:
-        line = read_line(line_at(block, position, end))
-        if "loading draft model" in line.text:
-            self._instance(line.instance).memory.begin_draft()
-        elif begins_load(line.text):
-            instance = self._instance(line.instance)
-            instance.begin_load()
-            self._current = instance.name
-
-    def _take_table(self, block: bytes, position: int, end: int) -> None:
-        raw = line_at(block, position, end)
-        line = read_line(raw)
-        instance = self._instance(line.instance)
-        rows = read_table(line.record)
-        if rows is not None:
-            instance.take_table(rows, new=True)
-            return
-        row = parse_table_row(line.text)
-        if row is not None:
-            instance.take_table((row,), new=False)
-        elif "memory breakdown [MiB]" in line.text:
-            before = self._before(block, end - len(raw))[-_CRASH_LINES:]
-            instance.ending = instance.ending or any(b"cleaning up" in text for text in before)
-            instance.take_table((), new=True)
 
     def _take_assert(self, block: bytes, position: int, end: int) -> None:
         self._note_crash(line_at(block, position, end))
@@ -330,7 +308,7 @@ class LogReader:
     def _take_device(self, block: bytes, position: int, end: int) -> None:
         raw = line_at(block, position, end)
         instance = read_line(raw).instance
-        for neighbour in self._before(block, end - len(raw))[-_CRASH_LINES:]:
+        for neighbour in self.before(block, end - len(raw))[-_CRASH_LINES:]:
             if read_line(neighbour).instance == instance:
                 self._note_abort(neighbour)
         self._note_crash(raw)
@@ -339,30 +317,12 @@ class LogReader:
     def _note_crash(self, raw: bytes) -> None:
         line = read_line(raw)
         reader = self._crashes.get(line.instance) or CrashReader()
-        if reader.take(line) and len(self._crashes) < _MOST_INSTANCES:
+        if reader.take(line) and len(self._crashes) < MOST_INSTANCES:
             self._crashes[line.instance] = reader
 
     def _note_abort(self, raw: bytes) -> None:
         if b" error" in raw:
             self._note_crash(raw)
-
-    def _take_child(self, block: bytes, position: int, end: int) -> None:
-        text = read_line(line_at(block, position, end)).text
-        spawned = parse_spawned(text)
-        if spawned is not None:
-            name, port = spawned
-            instance = self._instance(port)
-            instance.model = name
-            self._children[name] = instance
-        exited = parse_exited(text)
-        if exited is not None:
-            name, status, words = exited
-            child = self._children.get(name)
-            if child is not None:
-                child.exit_status = status
-            if status != 0 and self._child_crash is None:
-                port = "" if child is None else child.name
-                self._child_crash = Crash("child", message=words, instance=port)
 
     def _take_build(self, block: bytes, position: int, end: int) -> None:
         if self._build is None:
@@ -376,12 +336,6 @@ class LogReader:
         if not self._cpu_features:
             text = read_line(line_at(block, position, end)).text
             self._cpu_features = parse_cpu_features(text) or ""
-
-    def _take_listening(self, block: bytes, position: int, end: int) -> None:
-        line = read_line(line_at(block, position, end))
-        url = parse_listening(line.text)
-        if url is not None:
-            self._instance(line.instance).listening = url
 
     def _take_prompt_cache(self, block: bytes, position: int, end: int) -> None:
         self._prompt_cache = parse_prompt_cache(
@@ -398,12 +352,12 @@ class LogReader:
         scan = self._scan()
         failed = scan.failure is not None and scan.failure.kind == "kv_memory"
         loads = []
-        for instance in self._instances.values():
+        for instance in self._instances.by_name.values():
             # KV lines come in groups: before the context is complete more may follow
             partial = not instance.memory.settled and (failed or not self._finished)
             loads.append(instance.load(partial=partial))
         return LogFacts(
-            load=self._choose(loads),
+            load=self._instances.choose(loads),
             loads=tuple(loads),
             build=self._build,
             verbosity=self._verbosity,
@@ -416,7 +370,7 @@ class LogReader:
             event_counts=dict(self._events.counts),
             prompt_cache=self._prompt_cache,
             checkpoint_limit=self._checkpoint_limit,
-            crash=scan.crash,
+            crash=scan.crash or self._instances.child_crash,
             failure=scan.failure,
             forced_stop=scan.forced_stop,
             error_lines=scan.errors,
@@ -426,55 +380,10 @@ class LogReader:
             bytes_read=self._bytes_read,
         )
 
-    def _choose(self, loads: list[Load]) -> Load:
-        """The server's own load; with a router or compose, the last that loaded."""
-        by_name = {load.instance: load for load in loads}
-        for name in ("", self._current):
-            instance = self._instances.get(name)
-            if instance is not None and instance.loaded:
-                return by_name[name]
-        return by_name.get(self._current, by_name.get("", Load()))
-
-    def _scan(self) -> _Scan:
-        """Look at the tail, where errors, failures and most forms of a crash stand."""
-        if self._scanned is not None and self._scanned[0] == self._offset:
-            return self._scanned[1]
-        tail = self._tail
-        if self._cut_tail:
-            tail = tail[tail.find(b"\n") + 1 :]
-        crashes = {name: CrashReader(reader.crash) for name, reader in self._crashes.items()}
-        failures = FailureReader()
-        for raw in marked_lines(tail, _SCAN_MARKS):
-            line = read_line(raw)
-            if raw.startswith(b"# "):
-                continue
-            instance = self._instances.get(line.instance)
-            failures.take(line, serving=instance is not None and instance.serving)
-            crashes.setdefault(line.instance, CrashReader()).take(line)
-        warned = [
-            text
-            for raw in marked_lines(tail, _WARNING_MARKS)
-            if (line := read_line(raw)).level == "W" and (text := line.text.strip())
-        ]
-        crash = next((reader.crash for reader in crashes.values() if reader.crash), None)
-        scan = _Scan(
-            crash=crash or self._child_crash,
-            failure=failures.failure,
-            errors=tuple(failures.errors),
-            warnings=len(warned),
-            warning_lines=_last_distinct(warned),
-            last_lines=tuple(
-                text
-                for raw in tail.rsplit(b"\n", LAST_LINES + 1)[-LAST_LINES - 1 : -1]
-                if (text := read_line(raw).text.rstrip())
-            ),
-            forced_stop=b"Received second interrupt" in tail,
-        )
-        self._scanned = (self._offset, scan)
-        return scan
-
-
-def _last_distinct(lines: list[str]) -> tuple[str, ...]:
-    """The last few lines, each once, in the order of their last appearance."""
-    found = list(dict.fromkeys(reversed(lines)))[:_WARNING_LINES]
-    return tuple(reversed(found))
+    def _scan(self) -> Scan:
+        if self._scanned is None or self._scanned[0] != self._offset:
+            self._scanned = (
+                self._offset,
+                self._tail.scan(self._crashes, self._instances.is_serving),
+            )
+        return self._scanned[1]

@@ -1,20 +1,25 @@
 """Slot lines: which slot took which task, what it reused, how long it took; the host cache's state.
 
-These are most of a long log, so they are matched as bytes and only once.
+These are most of a long log, so lines that name their slot are only put aside while the log is
+read, and matched as bytes when someone asks.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
 
+from benchsuite.logform.blocks import Take
 from benchsuite.logform.facts import CacheState, PromptReuse, SlotLaunch, SlotTiming
 from benchsuite.logform.lines import read_instance
 
 KEEP = 100_000
 """So many launches, timings and reuses are kept each; beyond, the oldest half is dropped."""
+_PUT_ASIDE = 60_000
+"""So many lines wait to be matched, about 20 MB; beyond, the oldest are dropped."""
 
 # a search for these begins at a literal, which is what makes it fast
 _SLOT = re.compile(rb"id +(\d{1,9}) \| task (-?\d{1,12})")
@@ -68,12 +73,78 @@ class SlotReader:
     """Growing lists of what the slots did, in the order of the log."""
 
     def __init__(self) -> None:
-        self.launches: list[SlotLaunch] = []
-        self.timings: list[SlotTiming] = []
-        self.reuses: list[PromptReuse] = []
+        self.timed = 0  # timing lines in all, kept or not
+        self._launches: list[SlotLaunch] = []
+        self._timings: list[SlotTiming] = []
+        self._reuses: list[PromptReuse] = []
+        self._aside: deque[tuple[Take, bytes, int]] = deque(maxlen=_PUT_ASIDE)
         # prompt lines whose decode line has not come, by instance and slot
         self._pending: dict[tuple[str, int | None], SlotTiming] = {}
         self._reused: dict[tuple[str, int], int] = {}
+
+    @property
+    def launches(self) -> list[SlotLaunch]:
+        """Slots that began a task."""
+        self._match()
+        return self._launches
+
+    @property
+    def timings(self) -> list[SlotTiming]:
+        """Finished tasks."""
+        self._match()
+        return self._timings
+
+    @property
+    def reuses(self) -> list[PromptReuse]:
+        """What tasks found in their slots."""
+        self._match()
+        return self._reuses
+
+    def _match(self) -> None:
+        """Read the lines that were put aside."""
+        while self._aside:
+            take, lines, position = self._aside.popleft()
+            take(lines, position, lines.find(b"\n", position))
+
+    def put_aside(self, take: Take) -> Take:
+        """Reads a line with `take`, but not before someone asks."""
+        aside = self._aside
+
+        def later(block: bytes, position: int, end: int) -> None:
+            start = block.rfind(b"\n", 0, position) + 1
+            aside.append((take, block[start : end + 1], position - start))
+
+        return later
+
+    def put_timing_aside(self, block: bytes, position: int, end: int, lines: int) -> bool:
+        """Put a `prompt eval time` line that names its slot aside, with some lines below it.
+
+        Args:
+            block: Whole lines, and maybe a part of another.
+            position: Of `prompt eval time`.
+            end: Of its line.
+            lines: How far below it the line of decoding may stand.
+
+        Returns:
+            False if the line of decoding may be beyond the block; nothing was put aside then.
+        """
+        last = block.find(b"\n", end + 1)
+        if block.find(b"       eval time", end, last) < 0:
+            for _ in range(lines - 1):
+                if last < 0:
+                    break
+                last = block.find(b"\n", last + 1)
+        if last < 0:
+            return False
+        start = block.rfind(b"\n", 0, position) + 1
+        self.timed += 1
+        self._aside.append((self._take_both, block[start : last + 1], position - start))
+        return True
+
+    def _take_both(self, lines: bytes, position: int, end: int) -> None:
+        if self._read_timing(lines, position, end, lambda start: []):
+            for line in lines[end + 1 :].split(b"\n"):
+                self._read_decode_timing(line)
 
     def take_launch(self, block: bytes, position: int, end: int) -> None:
         """`processing task`: a slot begins a task."""
@@ -82,7 +153,7 @@ class SlotReader:
         if slot is not None and slot[1] >= 0:
             instance = _instance(block, start, end)
             self._reused.pop((instance, slot[0]), None)  # a restarted server counts anew
-            _append(self.launches, SlotLaunch(slot[0], slot[1], instance))
+            _append(self._launches, SlotLaunch(slot[0], slot[1], instance))
 
     def take_reuse(self, block: bytes, position: int, end: int) -> None:
         """`..., end)`: tokens kept in the slot; repeated for each batch, only the first counts."""
@@ -102,7 +173,7 @@ class SlotReader:
             if len(self._reused) > _MOST_SLOTS:
                 self._reused.clear()
             self._reused[key] = task
-            _append(self.reuses, PromptReuse(slot, task, cached, instance))
+            _append(self._reuses, PromptReuse(slot, task, cached, instance))
 
     def take_prompt_timing(
         self, block: bytes, position: int, end: int, before: Callable[[int], list[bytes]]
@@ -120,6 +191,13 @@ class SlotReader:
         Returns:
             True if the line of decoding is still to come.
         """
+        self._match()
+        self.timed += 1
+        return self._read_timing(block, position, end, before)
+
+    def _read_timing(
+        self, block: bytes, position: int, end: int, before: Callable[[int], list[bytes]]
+    ) -> bool:
         start = block.rfind(b"\n", 0, position) + 1
         instance = _instance(block, start, end)
         own = _SLOT.search(block, start, position)
@@ -142,13 +220,13 @@ class SlotReader:
         decode = None if below < 0 else _TIMING.match(block, below)
         if (
             decode is not None
-            and block.find(b"\n", end + 1, below) < 0
+            and block.find(b"\n", end + 1, below) < 0 <= block.find(b"\n", below)
             and block[below - 7 : below] != b"prompt "
             and (own is None or block.find(own[0], end, below) >= 0)
             and _instance(block, end + 1, below) == instance
         ):
             _append(
-                self.timings,
+                self._timings,
                 SlotTiming(
                     number,
                     task,
@@ -169,6 +247,10 @@ class SlotReader:
 
     def take_decode_timing(self, line: bytes) -> None:
         """A line below a `prompt eval time` line, if it is the one of decoding."""
+        self._match()
+        self._read_decode_timing(line)
+
+    def _read_decode_timing(self, line: bytes) -> None:
         match = _TIMING.search(line)
         if match is None or b"prompt eval time" in line:
             return
@@ -180,16 +262,17 @@ class SlotReader:
                 done = msgspec.structs.replace(
                     begun, decode_ms=float(match[1]), output_tokens=int(match[2])
                 )
-                _append(self.timings, done)
+                _append(self._timings, done)
                 return
 
     def _flush(self, key: tuple[str, int | None]) -> None:
         begun = self._pending.pop(key, None)
         if begun is not None:
-            _append(self.timings, begun)
+            _append(self._timings, begun)
 
     def finish(self) -> None:
         """The log has ended: prompt lines without a decode line count as they are."""
+        self._match()
         for key in list(self._pending):
             self._flush(key)
 

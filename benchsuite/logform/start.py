@@ -12,7 +12,7 @@ _N_SLOTS = re.compile(r'\bn_slots"?\s*[=:]\s*(\d{1,9})')
 _N_CTX_SLOT = re.compile(r'\bn_ctx_slot"?\s*[=:]\s*(\d{1,12})')
 _NEW_SLOT = re.compile(r"new slot,? n_ctx(?:_slot)? = (\d{1,12})")
 _UNIFIED = re.compile(r"\bkv_unified\s*=\s*'?(true|false)")
-_BUILD_INFO = re.compile(r"\bbuild_info: (\S+)")
+_BUILD_INFO = re.compile(r'\bbuild_info: ([^\s\\"]+)')  # in JSON an escape and a quote follow
 _BUILD = (
     re.compile(r"\bbuild:? =? ?(\d{1,9}) \((\w+)\)"),  # llama.cpp
     re.compile(r"\bbuild=(\d{1,9}) commit=\"?(\w+)"),  # ik_llama
@@ -28,6 +28,10 @@ _LISTENING_AT = re.compile(
 _LOADING = re.compile(r"loading model '|(?:^|: )loading model$")
 _SPAWNED = re.compile(r"spawning server instance with name=(?P<name>.+) on port (?P<port>\d{1,5})")
 _EXITED = re.compile(r"instance name=(?P<name>.+) exited with status (?P<status>-?\d{1,9})")
+_USED_DEVICE = re.compile(
+    r"using device (?P<name>\S{1,80}) \(.{0,200}\) \((?P<bus>[0-9a-fA-F:.]{5,20})\)"
+    r" - \d{1,12} MiB free"
+)
 
 
 class Slots(NamedTuple):
@@ -103,6 +107,12 @@ def parse_listening(text: str) -> str | None:
         return match[1]
     match = _LISTENING_AT.search(text)
     return None if match is None else f"http://{match['host']}:{match['port']}"
+
+
+def parse_used_device(text: str) -> tuple[str, str] | None:
+    """A device that a load uses and its bus address: `CUDA0`, `0000:01:00.0` (late 2025 on)."""
+    match = _USED_DEVICE.search(text)
+    return None if match is None else (match["name"], match["bus"])
 
 
 def begins_load(text: str) -> bool:

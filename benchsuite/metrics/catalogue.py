@@ -199,6 +199,52 @@ _DECLARED = (
         "mapped model pages are left out.",
     ),
     _metric(
+        "pss_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "Proportional memory of the server's process tree: the sum of Pss of "
+        "`/proc/PID/smaps_rollup` (Linux 4.14); a page shared by n processes counts 1/n in each.",
+    ),
+    _metric(
+        "cgroup_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "Memory charged to the server's cgroup, page cache included: `memory.current`, in version "
+        "1 `memory.usage_in_bytes`. Measured where that cgroup is not benchsuite's own, as in a "
+        "container.",
+    ),
+    _metric(
+        "cgroup_anon_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        _AT,
+        "Anonymous memory charged to the server's cgroup: `anon` of `memory.stat`, in version 1 "
+        "`total_rss`. Measured where `cgroup_mib` is.",
+    ),
+    _metric(
+        "gpu_mib",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        (("at", "device"),),
+        "GPU memory of the server's process tree on an NVIDIA device that its log names, from "
+        "NVML; the device's total where NVML does not tell processes apart (containers, WSL), "
+        "which the source and a warning say.",
+    ),
+    _metric(
         "ttft_ms",
         "ms",
         "lower",

@@ -29,6 +29,9 @@ class Measurement(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     quantum: float = 0.0  # print quantum of a quantised value, in `unit`; 0 for others
     terms: int = 1  # printed terms summed into a quantised value
+    # where it was read: `log`, `/props`, `reply timings.cache_n`, `/proc/PID/status`,
+    # `client clock`; empty in records older than this field, and in no baseline
+    source: str = ""
 
 
 class Unmeasured(msgspec.Struct, frozen=True):
@@ -88,6 +91,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     devices: tuple[str, ...] = ()  # that hold model, KV or compute buffers
     cpu_features: str = ""  # as the server prints them: `AVX512 = 1 | ...`; empty if not seen
     model: ModelFacts = ModelFacts()
+    # `build`, `slots`, `n_ctx_slot`, `kv_unified` -> `/props` or `log`
+    sources: dict[str, str] = {}
 
 
 class ServerEnd(msgspec.Struct, frozen=True):

@@ -27,14 +27,13 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import (
     Failure,
     Launch,
-    Measurement,
     ServerEnd,
     ServerFacts,
     Unmeasured,
 )
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.driving import drive, explain
-from benchsuite.pipeline.facts import attached_facts
+from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.processes import tree_ids
 
@@ -157,8 +156,9 @@ class AttachDrive:
         measured = [] if watch is None else list(watch.measurements)
         unmeasured = [] if watch is None else list(watch.unmeasured)
         facts = self._facts or ServerFacts("attached", path=self._context.plan.deployment.url or "")
-        if facts.n_ctx_slot is not None:
-            measured.append(Measurement("n_ctx_slot", facts.n_ctx_slot, "tokens", variant, trial))
+        context = context_measurement(facts, variant, trial)
+        if context is not None:
+            measured.append(context)
         if self._log is not None:
             self._log.close()
             memory, unread = memory_measurements(self._log.facts(), variant, trial)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
+from benchsuite.client.props import SOURCE as PROPS
+from benchsuite.client.props import Props
+from benchsuite.collect.log_memory import SOURCE as LOG
 from benchsuite.collect.requirements import SECRET_FLAGS
 from benchsuite.logform.facts import LogFacts
-from benchsuite.model.record import ModelFacts, ServerFacts
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.model.record import Measurement, ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagValue
 from benchsuite.server.locate import ServerBinary
 
@@ -46,56 +50,79 @@ def launched_facts(
     flags: Mapping[str, FlagValue],
     env: Mapping[str, str],
     model: ModelFacts,
-    props: Mapping[str, Any],
+    props: Props,
     log: LogFacts,
 ) -> ServerFacts:
     """The facts of a server that we started."""
+    told = _Told()
     return ServerFacts(
         kind=binary.kind,
         path=binary.path,
         why=binary.why,
-        build=_build(props, log),
+        build=told.first("build", props.build, log.build),
         command=tuple(command),
         flags={name: value for name, value in flags.items() if name not in SECRET_FLAGS},
         env=dict(env),
-        slots=_slots(props, log),
-        n_ctx_slot=_context(props, log),
-        kv_unified=log.kv_unified,
+        slots=told.first("slots", props.total_slots, log.n_slots),
+        n_ctx_slot=told.first("n_ctx_slot", props.n_ctx_slot, log.n_ctx_slot),
+        kv_unified=told.first("kv_unified", None, log.kv_unified),
         devices=log.devices,
         cpu_features=log.cpu_features or "",
         model=model,
+        sources=told.sources,
     )
 
 
-def attached_facts(url: str, props: Mapping[str, Any], log: LogFacts | None) -> ServerFacts:
+def attached_facts(url: str, props: Props, log: LogFacts | None) -> ServerFacts:
     """The facts of a server that is someone else's; what its log would tell is None without."""
     seen = log or LogFacts()
-    name = props.get("model_alias") or props.get("model_path")
+    told = _Told()
     return ServerFacts(
         kind="attached",
         path=url,
         why="attached",
-        build=_build(props, seen),
-        slots=_slots(props, seen),
-        n_ctx_slot=_context(props, seen),
-        kv_unified=seen.kv_unified,
+        build=told.first("build", props.build, seen.build),
+        slots=told.first("slots", props.total_slots, seen.n_slots),
+        n_ctx_slot=told.first("n_ctx_slot", props.n_ctx_slot, seen.n_ctx_slot),
+        kv_unified=told.first("kv_unified", None, seen.kv_unified),
         devices=seen.devices,
         cpu_features=seen.cpu_features or "",
-        model=ModelFacts(path=str(props.get("model_path") or ""), name=name and str(name)),
+        model=ModelFacts(path=props.model_path or "", name=props.model),
+        sources=told.sources,
     )
 
 
-def _build(props: Mapping[str, Any], log: LogFacts) -> str | None:
-    told = props.get("build_info")
-    return told if isinstance(told, str) and told else log.build
+def context_measurement(facts: ServerFacts, variant: str, trial: int) -> Measurement | None:
+    """The context of one slot; None where nothing told it."""
+    if facts.n_ctx_slot is None:
+        return None
+    return Measurement(
+        "n_ctx_slot",
+        facts.n_ctx_slot,
+        CATALOGUE["n_ctx_slot"].unit,
+        variant,
+        trial,
+        source=facts.sources.get("n_ctx_slot", ""),
+    )
 
 
-def _slots(props: Mapping[str, Any], log: LogFacts) -> int | None:
-    told = props.get("total_slots")
-    return told if isinstance(told, int) else log.n_slots
+_Fact = TypeVar("_Fact", str, int, bool)
 
 
-def _context(props: Mapping[str, Any], log: LogFacts) -> int | None:
-    settings = props.get("default_generation_settings")
-    told = settings.get("n_ctx") if isinstance(settings, dict) else None
-    return told if isinstance(told, int) else log.n_ctx_slot
+class _Told:
+    """Takes each fact from the properties, else from the log, and remembers which.
+
+    Attributes:
+        sources: Fact -> where it was read.
+    """
+
+    def __init__(self) -> None:
+        self.sources: dict[str, str] = {}
+
+    def first(self, name: str, in_props: _Fact | None, in_log: _Fact | None) -> _Fact | None:
+        """The fact, from the first that tells it."""
+        for value, source in ((in_props, PROPS), (in_log, LOG)):
+            if value is not None:
+                self.sources[name] = source
+                return value
+        return None

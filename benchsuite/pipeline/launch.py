@@ -12,8 +12,10 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from benchsuite.client.props import Props
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
+from benchsuite.collect.requests import CLIENT_CLOCK
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.errors import (
     BenchsuiteError,
@@ -23,11 +25,10 @@ from benchsuite.errors import (
     ServerLiedError,
 )
 from benchsuite.logform.facts import LogFacts
-from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.pipeline.context import Outcome, RunContext, Target
-from benchsuite.pipeline.facts import launched_facts, recorded_env
+from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
@@ -233,7 +234,7 @@ class LaunchDrive:
             target.flags(self._variant),
             self._recorded_env,
             target.model,
-            {},
+            Props(),
             log,
         )
         if self._start_ms is not None:
@@ -271,11 +272,11 @@ class LaunchDrive:
 
 
 def _of_server(facts: ServerFacts, start_ms: float, variant: str, trial: int) -> list[Measurement]:
-    found = [Measurement("server_start_ms", start_ms, "ms", variant, trial)]
-    if facts.n_ctx_slot is not None:
-        unit = CATALOGUE["n_ctx_slot"].unit
-        found.append(Measurement("n_ctx_slot", facts.n_ctx_slot, unit, variant, trial))
-    return found
+    found = [
+        Measurement("server_start_ms", start_ms, "ms", variant, trial, source=CLIENT_CLOCK),
+        context_measurement(facts, variant, trial),
+    ]
+    return [measurement for measurement in found if measurement is not None]
 
 
 async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchsuite.errors import ConfigError, UsageError
+from benchsuite.errors import UsageError
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Plan
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import Scenario
 from benchsuite.pipeline.context import Target
+from benchsuite.pipeline.keys import api_key
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import make_plan, parse_set
@@ -54,7 +55,7 @@ def prepare(
     target = key = None
     warnings: tuple[str, ...] = ()
     if deployment.attached:
-        key = _key(deployment, environ)
+        key = api_key(deployment.api_key_env, environ)
     else:
         target = _target(deployment, options, environ)
         warnings = (*target.binary.passed_over, *_left_out(environ))
@@ -122,24 +123,6 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     table = parse_help(read_help(binary, environ), build)
     path = Path(deployment.model) if deployment.model is not None else tiny_model()
     return Target(binary, table, read_model_facts(path))
-
-
-def _key(deployment: Deployment, environ: Mapping[str, str]) -> str | None:
-    """The API key of an attached server, from the variable that the deployment names.
-
-    Raises:
-        ConfigError: The variable is not set.
-    """
-    name = deployment.api_key_env
-    if name is None:
-        return None
-    key = environ.get(name, "")
-    if not key:
-        raise ConfigError(
-            f"the variable '{name}' that should hold the server's API key is not set",
-            hint=f"export {name}=... first, or name another variable with --api-key-env",
-        )
-    return key
 
 
 def _baselines(

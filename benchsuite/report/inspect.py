@@ -62,7 +62,13 @@ def render_inspection_json(found: LogInspection) -> bytes:
         "n_ctx_slot": facts.n_ctx_slot,
         "kv_unified": facts.kv_unified,
         "measurements": [
-            {"name": m.name, "labels": m.labels, "value": m.value, "unit": m.unit}
+            {
+                "name": m.name,
+                "labels": m.labels,
+                "value": m.value,
+                "unit": m.unit,
+                "source": m.source,
+            }
             for m in found.measurements
         ],
         "buffers": facts.load.buffers,

@@ -54,6 +54,10 @@ def key_rows(record: RunRecord, baselines: Baselines | None) -> tuple[list[Row],
     for at in table.values_of("anon_mib", ("at",))[-1:]:
         for name, words in (("rss_mib", "RSS MiB"), ("anon_mib", "anon MiB")):
             rows.append(table.row(f"{words} at {at}", [(name, {"at": at})]))
+    for at in table.values_of("gpu_mib", ("at", "device"))[-1:]:
+        for device in table.values_of("gpu_mib", ("at", "device"), of="device"):
+            part = ("gpu_mib", {"at": at, "device": device})
+            rows.append(table.row(f"GPU MiB on {device} at {at}", [part]))
     for words, labels in requests[:_MAX_REQUESTS]:
         rows.append(table.row(f"{words} TTFT/e2e ms", [("ttft_ms", labels), ("e2e_ms", labels)]))
     rows.append(table.row("server start ms", [("server_start_ms", {})]))
@@ -85,10 +89,17 @@ class _Table:
                 found.setdefault(key, (words, labels))
         return list(found.values())
 
-    def values_of(self, name: str, labels: tuple[str, ...]) -> list[str]:
-        """The values that the first of these labels takes in a metric, as measured."""
+    def values_of(self, name: str, labels: tuple[str, ...], of: str | None = None) -> list[str]:
+        """The values that a label takes in a metric, as measured.
+
+        Args:
+            name: The metric.
+            labels: All labels of the measurements meant, in alphabetical order.
+            of: The label wanted; None is the first.
+        """
+        wanted = labels[0] if of is None else of
         values = (
-            m.labels[labels[0]]
+            m.labels[wanted]
             for m in self._record.measurements
             if m.name == name and tuple(sorted(m.labels)) == labels
         )

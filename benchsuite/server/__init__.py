@@ -1,1 +1,1 @@
-"""A server to measure: found, launched and guarded, or attached to; the tiny model."""
+"""A server to measure: found, launched and guarded, or attached to; the tiny models."""

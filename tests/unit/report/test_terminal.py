@@ -126,3 +126,17 @@ def test_reporting_imports_nothing_slow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_gpu_memory_has_a_row_for_each_device(record: RunRecord) -> None:
+    """At the last snapshot; runs without have none."""
+    assert "GPU MiB" not in render_run(record)
+    found = tuple(
+        Measurement("gpu_mib", 64.0 * n, "MiB", "B", labels={"at": at, "device": f"CUDA{n}"})
+        for at in ("ready", "end")
+        for n in (1, 2)
+    )
+    text = render_run(replace(record, measurements=record.measurements + found))
+    assert "GPU MiB on CUDA1 at end" in text
+    assert "GPU MiB on CUDA2 at end" in text
+    assert "at ready" not in text

@@ -1,4 +1,4 @@
-"""The tiny model is the same on every machine, made once, and never half there."""
+"""The tiny models are the same on every machine, made once, and never half there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from benchsuite.cli.main import run_command_line
+from benchsuite.errors import UsageError
+from benchsuite.server.gguf_facts import read_model_facts
+from benchsuite.server.tiny.kinds import KINDS
 from benchsuite.server.tiny_model import (
     CACHE_VARIABLE,
     TINY_SHA256,
@@ -31,12 +34,58 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_bytes_are_the_ones_of_every_machine(model: Path) -> None:
-    """Hash and size are those that are written down."""
-    content = model.read_bytes()
-    assert len(content) == TINY_SIZE_BYTES
-    assert hashlib.sha256(content).hexdigest() == TINY_SHA256
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bytes_are_the_ones_of_every_machine(tmp_path: Path, kind: str) -> None:
+    """Hash and size of every kind are those that are written down, and it is 1 to 6.2 MB."""
+    path = tmp_path / "model.gguf"
+    write_tiny_model(path, kind)
+    content = path.read_bytes()
+    assert len(content) == KINDS[kind].size_bytes
+    assert hashlib.sha256(content).hexdigest() == KINDS[kind].sha256
+    assert is_tiny_model(path, kind)
+    assert 1_000_000 <= len(content) <= 6_200_000
+
+
+def test_the_default_kind_keeps_its_bytes(model: Path) -> None:
+    """Baselines and prompts with wide gaps were made with it."""
+    assert TINY_SHA256 == "84a2ae46551589eba6a3fd2b17b7c5f58df1c8eee0eabf6d2f886a89ca8d5a30"
+    assert model.stat().st_size == TINY_SIZE_BYTES == 5_586_560
     assert is_tiny_model(model)
+
+
+def test_each_kind_is_another_model(model: Path, tmp_path: Path) -> None:
+    """Kinds lie side by side in the cache, and none is taken for another."""
+    paths = {kind: tiny_model(tmp_path, kind=kind) for kind in KINDS}
+    assert len({path.name for path in paths.values()}) == len(KINDS)
+    assert len({path.read_bytes() for path in paths.values()}) == len(KINDS)
+    assert not is_tiny_model(model, "mha")
+    assert paths["tiny"].name == f"tiny-{TINY_SHA256[:12]}.gguf"
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention"),
+    [
+        ("tiny", "full"),
+        ("mha", "full"),
+        ("swa", "sliding_window"),
+        ("recurrent", "recurrent"),
+        ("hybrid", "hybrid"),
+        ("mla", "full"),
+        ("draft", "full"),
+        ("embedding", None),
+    ],
+)
+def test_a_kind_is_what_its_header_says(tmp_path: Path, kind: str, attention: str | None) -> None:
+    """Our own reader of GGUF headers knows each for what it is."""
+    assert read_model_facts(tiny_model(tmp_path, kind=kind)).attention == attention
+
+
+def test_an_unknown_kind_is_refused_with_those_that_exist(tmp_path: Path) -> None:
+    """And nothing is written."""
+    with pytest.raises(UsageError, match="unknown kind of tiny model 'gpt'") as refused:
+        tiny_model(tmp_path, kind="gpt")
+    assert all(kind in (refused.value.hint or "") for kind in KINDS)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_it_is_made_in_well_under_ten_seconds_and_kept(tmp_path: Path) -> None:
@@ -150,3 +199,24 @@ def test_the_command_names_a_place_that_cannot_be(
     (tmp_path / "file").write_text("")
     assert run_command_line(["model", "tiny", str(tmp_path / place)]) == code
     assert place.split("/")[0] in capsys.readouterr().err
+
+
+def test_the_command_writes_any_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder gets `tiny-KIND.gguf`; a kind is not taken for another."""
+    assert run_command_line(["model", "tiny", str(tmp_path), "--kind", "swa"]) == 0
+    assert KINDS["swa"].sha256 in capsys.readouterr().out
+    file = tmp_path / "tiny-swa.gguf"
+    assert is_tiny_model(file, "swa")
+    assert run_command_line(["model", "tiny", str(file), "--kind", "mla"]) == 2
+    assert is_tiny_model(file, "swa")
+
+
+def test_the_command_lists_kinds_where_one_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A usage error, exit 2."""
+    assert run_command_line(["model", "tiny", str(tmp_path), "--kind", "gpt"]) == 2
+    told = capsys.readouterr().err
+    assert "gpt" in told
+    assert all(kind in told for kind in KINDS)
+    assert list(tmp_path.iterdir()) == []

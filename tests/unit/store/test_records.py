@@ -169,6 +169,18 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path, record: RunRecord) -> Non
     assert read_record(path) == record
 
 
+def test_a_record_from_before_sources_were_kept_is_read(tmp_path: Path, record: RunRecord) -> None:
+    """Its measurements say nothing of where they came from; one that says so keeps it."""
+    body = msgspec.to_builtins(record)
+    del body["measurements"][0]["source"]
+    path = tmp_path / "record.json"
+    path.write_bytes(msgspec.json.encode(body))
+    assert read_record(path).measurements[0].source == ""
+    body["measurements"][0]["source"] = "log"
+    path.write_bytes(msgspec.json.encode(body))
+    assert read_record(path).measurements[0].source == "log"
+
+
 @pytest.mark.parametrize("suffix", [".zip", ".tar", ".tar.gz"])
 def test_an_archive_of_a_run_is_read(tmp_path: Path, record: RunRecord, suffix: str) -> None:
     """As CI keeps it, the folder inside or not."""

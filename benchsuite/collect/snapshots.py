@@ -1,0 +1,212 @@
+"""The memory of a server at a named moment, from every source that this machine has.
+
+Only what belongs to the server: its process tree, its cgroup if that is not ours too, and its
+processes on NVIDIA devices. What RPC servers hold belongs to other processes; the log tells the KV
+that is kept there (`kv_mib{device="RPC0"}`), and nothing of it is counted here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from benchsuite.collect.cgroup import CgroupReading, read_cgroup, server_place
+from benchsuite.collect.gpu import GpuMiss, GpuProbe, Server, cuda_devices
+from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.nvml import load_nvml
+from benchsuite.collect.process_memory import (
+    ROLLUP,
+    STATUS,
+    MemoryReading,
+    MemorySampler,
+    RollupReading,
+    Unreadable,
+    read_rollup,
+)
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.model.record import Measurement, Unmeasured
+from benchsuite.store.records import Keep
+from benchsuite.units import MIB
+
+Outcome = Literal["not_applicable", "missing", "inconclusive"]
+
+_MEMORY = (
+    ("rss_mib", "rss_bytes"),
+    ("rss_peak_mib", "peak_bytes"),
+    ("anon_mib", "anon_bytes"),
+)
+_OVER_HTTP = "the memory of an attached server cannot be seen over HTTP"
+_CGROUP = ("cgroup_mib", "cgroup_anon_mib")
+
+
+class Snapshots:
+    """Reads a server's memory when told to.
+
+    Args:
+        variant: Name of the variant.
+        trial: From 1.
+        pids: Gives the server's process tree, its main process first; None where it cannot be
+            seen.
+        log: Tells which devices are in use; None where it cannot be seen.
+        keep: The journal.
+        owned: Whether we launched the server: what cannot be read is missing then, else it was
+            declared observable and is inconclusive.
+        gpu: Asks NVML.
+        root: What stands before `/proc` and the mounts of cgroups.
+
+    Attributes:
+        warnings: Sentences for the record, each once.
+    """
+
+    def __init__(
+        self,
+        variant: str,
+        trial: int,
+        *,
+        pids: Callable[[], Sequence[int]] | None,
+        log: LogFollower | None,
+        keep: Keep,
+        owned: bool,
+        gpu: GpuProbe | None = None,
+        root: Path = Path("/"),
+    ) -> None:
+        self._variant = variant
+        self._trial = trial
+        self._pids = pids
+        self._log = log
+        self._keep = keep
+        self._unread: Outcome = "missing" if owned else "inconclusive"
+        self._gpu = gpu or GpuProbe(load_nvml)
+        self._root = root
+        self._measured: list[Measurement] = []
+        self._unmeasured: list[Unmeasured] = []
+        self.sampler = None if pids is None else MemorySampler(pids, self._keep_reading)
+        self.warnings: list[str] = []
+
+    def take(self, name: str) -> tuple[list[Measurement], list[Unmeasured]]:
+        """Read memory now, labelled `at="NAME"`."""
+        self._measured, self._unmeasured = [], []
+        labels = {"at": name}
+        pids = () if self._pids is None else tuple(self._pids())
+        self._take_status(labels)
+        self._take_rollup(labels, pids)
+        self._take_cgroup(labels, pids)
+        self._take_gpu(labels, pids)
+        return self._measured, self._unmeasured
+
+    def _take_status(self, labels: dict[str, str]) -> None:
+        reading = None if self.sampler is None else self.sampler.read()
+        for metric, field in _MEMORY:
+            value = None if reading is None else getattr(reading, field)
+            if value is not None:
+                self._add(metric, value, labels, STATUS if sys.platform == "linux" else "psutil")
+            elif self.sampler is None:
+                self._miss(metric, labels, _OVER_HTTP, "not_applicable")
+            elif reading is None:
+                self._miss(metric, labels, "no process of the server could be read", self._unread)
+            else:
+                self._miss(metric, labels, "this system does not tell it", "not_applicable")
+
+    def _take_rollup(self, labels: dict[str, str], pids: Sequence[int]) -> None:
+        if self._pids is None:
+            self._miss("pss_mib", labels, _OVER_HTTP, "not_applicable")
+            return
+        found = read_rollup(pids, self._root / "proc")
+        if isinstance(found, RollupReading):
+            self._add("pss_mib", found.pss_bytes, labels, ROLLUP)
+            self._keep("rollup", variant=self._variant, trial=self._trial, reading=found)
+        else:
+            self._miss_unreadable("pss_mib", labels, found)
+
+    def _take_cgroup(self, labels: dict[str, str], pids: Sequence[int]) -> None:
+        if not pids:
+            why = _OVER_HTTP if self._pids is None else "no process of the server could be read"
+            outcome: Outcome = "not_applicable" if self._pids is None else self._unread
+            for metric in _CGROUP:
+                self._miss(metric, labels, why, outcome)
+            return
+        place = server_place(pids[0], self._root)
+        found = place if isinstance(place, Unreadable) else read_cgroup(place)
+        if isinstance(found, Unreadable):
+            for metric in _CGROUP:
+                self._miss_unreadable(metric, labels, found)
+            return
+        self._add("cgroup_mib", found.current_bytes, labels, found.current_source)
+        if found.anon_bytes is not None:
+            self._add("cgroup_anon_mib", found.anon_bytes, labels, found.anon_source)
+        else:
+            why = "memory.stat of the server's cgroup does not tell it"
+            self._miss("cgroup_anon_mib", labels, why, self._unread)
+        self._keep_cgroup(found)
+
+    def _take_gpu(self, labels: dict[str, str], pids: Sequence[int]) -> None:
+        if self._pids is None:
+            self._miss("gpu_mib", labels, _OVER_HTTP, "not_applicable")
+            return
+        if self._log is None:
+            why = "only a server's log tells which GPUs it uses, and this one's cannot be seen"
+            self._miss("gpu_mib", labels, why, "not_applicable")
+            return
+        self._log.poll()
+        facts = self._log.facts()
+        devices = cuda_devices(facts.devices)
+        if not devices:
+            used = ", ".join(facts.devices) or "none is named in the log"
+            why = f"no NVIDIA device is in use ({used})"
+            known: Outcome = "not_applicable" if facts.devices else self._unread
+            self._miss("gpu_mib", labels, why, known)
+            return
+        env = read_environ(pids[0], self._root / "proc") if pids else None
+        server = Server(tuple(pids), env, facts.load.buses)
+        for found in self._gpu.read(devices, server, os.environ):
+            there = {**labels, "device": found.device}
+            if isinstance(found, GpuMiss):
+                self._miss("gpu_mib", there, found.reason, self._unread)
+                continue
+            self._add("gpu_mib", found.used_bytes, there, found.source)
+            if found.warning and found.warning not in self.warnings:
+                self.warnings.append(found.warning)
+
+    def _add(self, name: str, value: int, labels: dict[str, str], source: str) -> None:
+        unit = CATALOGUE[name].unit
+        self._measured.append(
+            Measurement(name, value / MIB, unit, self._variant, self._trial, labels, source=source)
+        )
+
+    def _miss_unreadable(self, name: str, labels: dict[str, str], why: Unreadable) -> None:
+        self._miss(name, labels, why.reason, "not_applicable" if why.is_lacking else self._unread)
+
+    def _miss(self, name: str, labels: dict[str, str], reason: str, outcome: Outcome) -> None:
+        self._unmeasured.append(
+            Unmeasured(name, self._variant, reason, outcome, trial=self._trial, labels=labels)
+        )
+
+    def _keep_reading(self, reading: MemoryReading) -> None:
+        self._keep("memory", variant=self._variant, trial=self._trial, reading=reading)
+
+    def _keep_cgroup(self, reading: CgroupReading) -> None:
+        self._keep("cgroup", variant=self._variant, trial=self._trial, reading=reading)
+
+
+def read_environ(pid: int, proc: Path = Path("/proc")) -> dict[str, str] | None:
+    """The environment that a process was started with; None where it may not be read."""
+    if not (proc / "self").exists():
+        return _read_environ_elsewhere(pid)
+    try:
+        raw = (proc / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    pairs = (entry.decode("utf-8", "replace").partition("=") for entry in raw.split(b"\0"))
+    return {name: value for name, separator, value in pairs if separator}
+
+
+def _read_environ_elsewhere(pid: int) -> dict[str, str] | None:
+    import psutil
+
+    try:
+        return dict(psutil.Process(pid).environ())
+    except (psutil.Error, OSError):
+        return None
