@@ -243,7 +243,8 @@ class LogFacts(msgspec.Struct, frozen=True):
     reuses: tuple[PromptReuse, ...] = ()
     cache_state: CacheState | None = None
     events: tuple[SlotEvent, ...] = ()  # the last 100,000 at most; of one large read, of its end
-    # by kind, of the whole log; with `kv_full`: times without room for a batch in the KV cache
+    # of the whole log: checkpoints, shifts, truncations, re-evaluations, and what the host cache
+    # did, by kind; `truncated` with replies cut short, `kv_full` where a batch found no room
     event_counts: dict[str, int] = {}
     prompt_cache: bool | None = None  # whether the host prompt cache is on; None: not told
     checkpoint_limit: int | None = None  # context checkpoints a slot may keep; None: not told

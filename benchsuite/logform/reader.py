@@ -100,6 +100,7 @@ class LogReader:
                     b"kv cache rm": reuse,
                     b"memory breakdown": self._instances.take_table,
                     b"  - ": self._instances.take_table,
+                    **self._events.slot_marks(),
                 },
             ),
             Marks(
@@ -111,7 +112,7 @@ class LogReader:
                     rb"ing(?:, n_slots| slots)": self._instances.take_slots,  # initializing
                 },
             ),
-            Marks(b"K", 1, {rb"V\b": self._instances.take_memory}),
+            Marks(b"K", 1, {rb"V\b": self._take_kv}),
             Marks(b"G", 1, {b"GML_ASSERT": self._take_assert}),
         )
         self._single_marks: tuple[tuple[bytes, Take], ...] = (
@@ -293,6 +294,10 @@ class LogReader:
                 self._cache_state = found
                 return
             limit = position
+
+    def _take_kv(self, block: bytes, position: int, end: int) -> None:
+        if not self._events.take_no_room(block, position - 1):
+            self._instances.take_memory(block, position, end)
 
     def _take_named_timing(self, block: bytes, position: int, end: int) -> None:
         if not self._slots.put_timing_aside(block, position, end, _DECODE_LINES):

@@ -117,7 +117,6 @@ _EVENTS = (
     ("cache_evicted", "prompt-cache eviction", "prompt-cache evictions"),
     ("context_shift", "context shift", "context shifts"),
     ("truncated", "truncation", "truncations"),
-    ("purged", "slot purged", "slots purged"),
     ("kv_full", "time without room in the KV cache", "times without room in the KV cache"),
 )
 
