@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -31,6 +38,7 @@ def reevaluations(
     flags: str = "",
     cells: int = 2048,
     server: str = "embedded",
+    more: tuple[str, ...] = (),
 ) -> tuple[str, list[dict[str, Any]]]:
     """What a run of these steps prints, and what its record holds of re-evaluations.
 
@@ -38,7 +46,8 @@ def reevaluations(
     """
     text = _HEAD.format(name="again", cells=cells, flags=flags) + steps
     (desk.folder / "again.yaml").write_text(text + _GATE.format(labels=labels))
-    done = desk.run("run", "again.yaml", "--server", server)
+    chosen = () if "--url" in more else ("--server", server)
+    done = desk.run("run", "again.yaml", *chosen, *more)
     assert done.code == 1, done.text
     return done.text, desk.last_record()["launches"][0]["reevaluations"]
 
@@ -46,6 +55,29 @@ def reevaluations(
 def _words(count: int, seed: int) -> str:
     """So many words, one token each on the tiny model."""
     return " ".join(TINY_WORDS[(seed * 31 + i * 7) % len(TINY_WORDS)] for i in range(count))
+
+
+@contextmanager
+def launched(desk: Desk, *flags: str) -> Iterator[str]:
+    """The URL of an embedded server that is not benchsuite's own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = ("--host", "127.0.0.1", "--port", str(port), "--model", str(desk.tiny_model()))
+    size = ("--parallel", "2", "--ctx-size", "2048", "--threads", "1", "--metrics")
+    command = [sys.executable, "-m", "benchsuite.server.embedded", *place, *size, *flags]
+    with subprocess.Popen(command, env=desk.env, stderr=subprocess.DEVNULL) as server:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            for _ in range(600):
+                try:
+                    with urllib.request.urlopen(f"{url}/health", timeout=1):
+                        break
+                except OSError:
+                    time.sleep(0.05)
+            yield url
+        finally:
+            server.terminate()
 
 
 _TWO_TURNS = """\
@@ -210,6 +242,51 @@ def test_a_context_shift(desk: Desk, server: str) -> None:
     text, found = reevaluations(desk, steps, 'request="two"', flags=flags, cells=512, server=server)
     assert [one["cause"] for one in found] == ["context shift"]
     assert "the context was shifted in request one, which dropped" in text
+
+
+_AGAIN = """\
+steps:
+  - complete: {id: one, prompt: {tokens: 300, seed: 1}, max_tokens: 240}
+  - complete: {id: two, prompt: {tokens: 300, seed: 1}, max_tokens: 4}
+"""
+
+
+@pytest.mark.parametrize("kind", ["swa", "recurrent", "hybrid"])
+@pytest.mark.parametrize("server", real_servers())
+def test_no_checkpoint_to_go_on_from(desk: Desk, kind: str, server: str) -> None:
+    """Without checkpoints such models evaluate everything again."""
+    model = str(desk.tiny_model(kind))
+    flags = 'ctx-checkpoints: "0", ubatch-size: "64", cache-ram: "0"'
+    text, found = reevaluations(
+        desk, _AGAIN, 'request="two"', flags=flags, server=server, more=("--model", model)
+    )
+    assert [one["cause"] for one in found] == ["checkpoint missing"]
+    assert found[0]["cached"] == 0
+    assert "had no checkpoint to go on from there" in text
+    assert "context checkpoints are off (--ctx-checkpoints 0)" in found[0]["evidence"]
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "hybrid"])
+def test_a_checkpoint_short_of_the_prefix(desk: Desk, kind: str) -> None:
+    """With checkpoints they go on from the nearest, a few tokens before the prompt's end."""
+    model = str(desk.tiny_model(kind))
+    text, found = reevaluations(desk, _AGAIN, 'request="two"', more=("--model", model))
+    assert [one["cause"] for one in found] == ["checkpoint short"]
+    assert 290 < found[0]["cached"] < 300 < found[0]["common_prefix"]
+    assert "goes on only from a checkpoint, and the nearest is at token" in text
+
+
+def test_an_attached_server_without_its_log(desk: Desk) -> None:
+    """Replies name their slots, which is enough to say that another one was chosen."""
+    with launched(desk, "--slot-prompt-similarity", "0", "--cache-ram", "0") as url:
+        steps = (
+            "steps:\n"
+            "  - complete: {id: one, prompt: {tokens: 100, seed: 1}, max_tokens: 4}\n"
+            "  - complete: {id: two, prompt: {tokens: 100, seed: 1}, max_tokens: 4}\n"
+        )
+        text, found = reevaluations(desk, steps, 'request="two"', more=("--url", url))
+    assert [one["cause"] for one in found] == ["another slot was chosen"]
+    assert "another slot was chosen (how is not told)" in text
 
 
 def test_a_passing_run_says_it_in_one_line(desk: Desk) -> None:
