@@ -23,6 +23,8 @@ _LEAST_TOKENS = 8
 _AROUND = 4
 """Tokens shown on either side of a first difference."""
 _MOST_EVIDENCE = 12
+_LITTLE_KEPT = 0.5
+"""A slot of which less is kept goes through the host prompt cache (build 11434)."""
 _PINNED, _BY_AGE, _BY_SIMILARITY = "pinned by the request", "least recently used", "similarity"
 
 
@@ -227,12 +229,15 @@ class _Shortfall:
             )
         taker = self._taker()
         if taker is not None:
-            return self._gone_from_slot("slot overwritten", f"{held}, until {taker} took it")
+            words, task = taker
+            told = f"{held}, until {words} took it"
+            return self._gone_from_slot("slot overwritten", told, self._would_save(task))
         lost = self._lost(self.best)
         if lost:
             self._quote(lost)
             why = "to make room" if lost[0].kind == "purged" else "by the server"
-            return self._gone_from_slot("slot cleared", f"{held}, until it was cleared {why}")
+            told = f"{held}, until it was cleared {why}"
+            return self._gone_from_slot("slot cleared", told, self._would_save(self.request.task))
         return self._other_slot(in_slot, held)
 
     def _other_slot(self, in_slot: _Match | None, held: str) -> Reevaluation:
@@ -252,15 +257,38 @@ class _Shortfall:
         sentence = f"another slot was chosen ({how}): slot {slot}; {held}"
         return self._is("another slot was chosen", sentence)
 
-    def _gone_from_slot(self, cause: Cause, told: str) -> Reevaluation:
+    def _would_save(self, taker: Task | None) -> bool:
+        """Whether a host prompt cache would have got what the slot held before a task took it.
+
+        Build 11434 saves a slot that changes hands by age, or of which less than half is kept,
+        and at every new task the slots that are idle.
+        """
+        return self._asks_cache(taker) or bool(
+            self.timeline.between(self.best.request.task, taker, "launched")
+        )
+
+    def _asks_cache(self, task: Task | None) -> bool:
+        """Whether the way in which a task's slot was chosen goes through the host prompt cache."""
+        line = self.timeline.selected(task)
+        if line is None:
+            return False
+        return line.kind == "selected_by_age" or (
+            line.kind == "selected_by_similarity" and line.numbers.get("keep", 1.0) < _LITTLE_KEPT
+        )
+
+    def _gone_from_slot(self, cause: Cause, told: str, would_save: bool) -> Reevaluation:
         """It was nowhere but in the host prompt cache, if there."""
-        if self.server.host_cache is False:
-            sentence = f"{told}; the host prompt cache is off (--cache-ram 0)"
-            return self._is("host cache off", sentence)
         other, task = self.best.request, self.request.task
+        asks = self._asks_cache(task)
+        if self.server.host_cache is False:
+            if would_save and asks:
+                sentence = f"{told}; the host prompt cache is off (--cache-ram 0)"
+                return self._is("host cache off", sentence)
+            self._note("the host prompt cache is off (--cache-ram 0)")
+            return self._is(cause, told)
         fate = None if other.slot is None else self.timeline.fate(other.task, other.slot, task)
         lost = self.timeline.between(other.task, task, "cache_evicted", "cache_refused")
-        if fate in ("dropped", "refused"):
+        if fate in ("dropped", "refused") and asks:
             self._quote(lost)
             why = "was full and dropped it" if fate == "dropped" else "is too small for it"
             return self._is("host cache full", f"{told}; the host prompt cache {why}")
@@ -272,22 +300,23 @@ class _Shortfall:
         elif not loaded:
             self._note("nothing was loaded from the host prompt cache")
         if lost and fate is None:
-            self._note("the host prompt cache dropped or refused prompts since, which is not told")
+            self._note("the host prompt cache dropped or refused prompts, which is not told")
         return self._is(cause, told)
 
-    def _taker(self) -> str | None:
-        """Who took the slot since, and how it was chosen."""
+    def _taker(self) -> tuple[str, Task | None] | None:
+        """Who took the slot since, in words with how it was chosen, and its task."""
         other, timeline, task = self.best.request, self.timeline, self.request.task
         for later in self.earlier:
             if self._place(later) != self._place(other) or later.sent_ns < other.end_ns:
                 continue
             if later.end_ns <= self.request.sent_ns or timeline.is_before(later.task, task):
-                return f"{later.words}{self._how(later)}"
+                return f"{later.words}{self._how(later)}", later.task
         ours = {request.task for request in self.earlier}
         for launch in timeline.between(other.task, task, "launched"):
             if launch.slot == other.slot and (launch.instance, launch.task) not in ours:
                 self._quote([launch])
-                return f"task {launch.task}, which is not of this run,"
+                number = launch.task or 0
+                return f"task {number}, which is not of this run,", (launch.instance, number)
         return None
 
     def _how(self, request: Request) -> str:

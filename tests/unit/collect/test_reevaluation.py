@@ -216,19 +216,37 @@ def _three_on(log: str, server: Server, tasks: tuple[int, int, int]) -> Reevalua
 
 
 def test_a_slot_that_was_overwritten() -> None:
-    """With the host prompt cache off, full, and not known to be either."""
-    off = _three_on("nothing\n", Server(host_cache=False), (0, 18, 27))
-    assert off.cause == "host cache off"
-    assert off.sentence == (
-        "slot 1 held 100 of its tokens, from request a, until request c took it; the host prompt "
-        "cache is off (--cache-ram 0)"
+    """With the host prompt cache off, on, and not known to be either."""
+    off = msgspec.structs.replace(PLAIN, host_cache=False)
+    found = _three_on("real_11549_three_sessions", off, (0, 18, 27))
+    assert found.cause == "host cache off"
+    assert found.sentence == (
+        "slot 1 held 100 of its tokens, from request a, until request c (least recently used) "
+        "took it; the host prompt cache is off (--cache-ram 0)"
     )
+    unseen = _three_on("nothing\n", Server(host_cache=False), (0, 18, 27))
+    assert unseen.cause == "slot overwritten"
+    assert unseen.evidence == ("the host prompt cache is off (--cache-ram 0)",)
     unknown = _three_on("nothing\n", Server(), (0, 18, 27))
     assert unknown.cause == "slot overwritten"
     assert unknown.evidence == ("whether the host prompt cache is on is not told",)
     kept = _three_on("real_11549_three_sessions", PLAIN, (0, 18, 18))
     assert kept.cause == "slot overwritten"
     assert "until request c (least recently used) took it" in kept.sentence
+
+
+def test_a_slot_taken_by_similarity_is_no_matter_of_the_host_cache() -> None:
+    """Most of the slot was kept, so a cache would not have been asked; the real log says so."""
+    rows = [
+        asked("a", FIRST, at=0, slot=1, task=0),
+        asked("b", tokens((0, 60), (7000, 40)), at=2, slot=1, task=9, cached=60),
+        asked("a2", LONGER, at=4, slot=1, task=18, cached=60),
+    ]
+    for on in (True, False):
+        server = msgspec.structs.replace(PLAIN, host_cache=on)
+        found = sure(told(rows, "real_10092_similarity", server))
+        assert found.cause == "slot overwritten"
+        assert found.sentence.endswith("until request b (similarity 0.836) took it")
 
 
 def test_the_host_cache_was_full() -> None:
@@ -286,7 +304,7 @@ def test_a_slot_that_was_purged() -> None:
     assert found.cause == "slot cleared"
     assert "until it was cleared to make room" in found.sentence
     found = sure(told(rows, log, Server(host_cache=False, log=True, verbosity=4)))
-    assert found.cause == "host cache off"
+    assert found.cause == "host cache off"  # idle slots are saved at every new task where it is on
 
 
 def test_checkpoints_of_a_recurrent_model() -> None:
@@ -318,13 +336,13 @@ def _checkpoints(place: int) -> str:
 
 def test_a_forced_evaluation_of_what_the_slot_did_not_hold_is_no_cause() -> None:
     """The line also stands where a slot has one token in common; the slot is then the cause."""
-    server = Server(host_cache=False, log=True, verbosity=4, attention="recurrent")
+    server = Server(host_cache=True, log=True, verbosity=4, attention="recurrent")
     rows = [
         asked("a", FIRST, at=0, slot=0, task=0),
         asked("c", OTHER, at=2, slot=0, task=20),
         asked("b", FIRST, at=4, slot=0, task=30),
     ]
-    assert sure(told(rows, "real_11549_recurrent", server)).cause == "host cache off"
+    assert sure(told(rows, "real_11549_recurrent", server)).cause == "slot overwritten"
 
 
 def test_a_context_shift() -> None:
