@@ -1,4 +1,4 @@
-"""`benchsuite inspect`: what a saved log or a running server says."""
+"""`benchsuite inspect`: what a saved log or a running server says, what a model file needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 
 @click.group("inspect")
 def command() -> None:
-    """Read what a server says, or left behind."""
+    """Read what a server says or left behind, or what a model file needs."""
 
 
 @command.command(
@@ -75,4 +75,92 @@ def server(url: str, api_key_env: str | None, idle_limit: float, as_json: bool) 
         click.echo(render_server_json(found), nl=False)
     else:
         click.echo(render_server(found, style_for(sys.stdout, os.environ)), nl=False)
+    return int(ExitCode.SERVER_FAILED if found.unreadable else ExitCode.PASS)
+
+
+@command.command(
+    "model",
+    epilog="Example:  benchsuite inspect model model.gguf --ctx-size 32768 --parallel 4 "
+    "--cache-type-k q8_0 --cache-type-v q8_0",
+)
+@click.argument("file", metavar="FILE")
+@click.option(
+    "-c",
+    "--ctx-size",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    metavar="N",
+    help="Context of all slots together, in tokens; 0, the default, is the model's own.",
+)
+@click.option(
+    "-np",
+    "--parallel",
+    type=click.IntRange(-1, 256),
+    default=-1,
+    metavar="N",
+    help="Slots; -1, the default, is llama-server's own choice: 4 with unified KV.",
+)
+@click.option("-ctk", "--cache-type-k", default="f16", metavar="TYPE", help="Of K; f16 by default.")
+@click.option("-ctv", "--cache-type-v", default="f16", metavar="TYPE", help="Of V; f16 by default.")
+@click.option("-kvu", "--kv-unified", is_flag=True, help="One KV buffer for all slots.")
+@click.option("--swa-full", is_flag=True, help="Sliding layers keep the whole context.")
+@click.option(
+    "-b", "--batch-size", type=click.IntRange(1), default=2048, metavar="N", help="2048 by default."
+)
+@click.option(
+    "-ub", "--ubatch-size", type=click.IntRange(1), default=512, metavar="N", help="512 by default."
+)
+@click.option(
+    "-fa",
+    "--flash-attn",
+    type=click.Choice(["on", "off", "auto"]),
+    default="auto",
+    help="auto by default.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def model(
+    file: str,
+    ctx_size: int,
+    parallel: int,
+    cache_type_k: str,
+    cache_type_v: str,
+    kv_unified: bool,
+    swa_full: bool,
+    batch_size: int,
+    ubatch_size: int,
+    flash_attn: str,
+    as_json: bool,
+) -> int:
+    """Show what KV memory and recurrent state a model needs with llama-server's flags.
+
+    Computed from the GGUF metadata, exact to the byte, without a server. Exits 4 where the model's
+    cache is not known, and says why.
+    """
+    import os
+    import sys
+
+    from benchsuite.errors import ExitCode, UsageError
+    from benchsuite.metrics.kv_formula import CacheSettings
+    from benchsuite.pipeline.inspect_model import inspect_model
+    from benchsuite.report.inspect_model import render_model, render_model_json
+    from benchsuite.report.layout import style_for
+
+    if parallel == 0:
+        raise UsageError("--parallel 0: expected 1 to 256 slots, or -1 for llama-server's choice")
+    settings = CacheSettings(
+        n_ctx=ctx_size,
+        n_parallel=parallel,
+        unified=kv_unified,
+        type_k=cache_type_k,
+        type_v=cache_type_v,
+        swa_full=swa_full,
+        n_batch=batch_size,
+        n_ubatch=ubatch_size,
+        flash_attention=flash_attn != "off",
+    )
+    found = inspect_model(file, settings)
+    if as_json:
+        click.echo(render_model_json(found), nl=False)
+    else:
+        click.echo(render_model(found, style_for(sys.stdout, os.environ)), nl=False)
     return int(ExitCode.SERVER_FAILED if found.unreadable else ExitCode.PASS)

@@ -25,7 +25,7 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of scenario files.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
-    "inspect": "Show what a saved log or a running server tells.",
+    "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""

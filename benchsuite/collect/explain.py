@@ -12,7 +12,8 @@ import msgspec
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply
-from benchsuite.collect.reevaluation import Request, Server, Tokens, explain
+from benchsuite.collect.evidence import Request, Server, Tokens
+from benchsuite.collect.reevaluation import explain
 from benchsuite.collect.slots import timings_of
 from benchsuite.collect.timeline import Task, Timeline
 from benchsuite.drive.driver import Sent, Served

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from benchsuite.logform.facts import KvBuffer, KvSize, LogFacts, RsBuffer
+from benchsuite.logform.builds import beyond_tested
+from benchsuite.logform.facts import CacheState, KvBuffer, KvSize, LogFacts, RsBuffer
 from benchsuite.model.record import Measurement, Unmeasured
 
 SOURCE = "log"
@@ -14,9 +15,15 @@ SOURCE = "log"
 
 PRINT_QUANTUM_MIB = 0.01
 """llama-server prints buffers with two decimals."""
+PROMPT_CACHE_QUANTUM_MIB = 0.001
+"""It prints the host prompt cache with three."""
+_NO_CACHE_STATE = (
+    "the log has no 'cache state' line: the host prompt cache is off (cache-ram 0), or nothing was "
+    "saved in it"
+)
 
 
-_ADDRESS = re.compile(r"^([A-Za-z]+\d+)\[.*\]$")
+_ADDRESS = re.compile(r"^([A-Za-z]+)(\d+)\[.*\]$")
 _Line = TypeVar("_Line", KvBuffer, RsBuffer)
 
 
@@ -32,26 +39,35 @@ def memory_measurements(
 
     Returns:
         `kv_mib` in total, by device, by cache where there are several, by stream where streams
-        are printed, and of the draft context apart; `rs_mib`; `kv_cells`. And what could not be
-        measured, each with one sentence: KV that is unknown is never 0 and never partial.
+        are printed, and of the draft context apart; `rs_mib`; `kv_cells`; `prompt_cache_mib` and
+        how far it is over its limit. And what could not be measured, each with one sentence: KV
+        that is unknown is never 0 and never partial.
     """
     measured: list[Measurement] = []
     unmeasured: list[Unmeasured] = []
 
-    def add(name: str, mib: float, terms: int, labels: dict[str, str]) -> None:
+    def add(
+        name: str,
+        mib: float,
+        terms: int,
+        labels: dict[str, str],
+        quantum: float = PRINT_QUANTUM_MIB,
+    ) -> None:
         measured.append(
             Measurement(
                 name=name,
-                value=round(mib, 2),
+                value=round(mib, 3),
                 unit="MiB",
                 variant=variant,
                 trial=trial,
                 labels=labels,
-                quantum=PRINT_QUANTUM_MIB,
+                quantum=quantum,
                 terms=terms,
                 source=SOURCE,
             )
         )
+
+    label = _labels([*facts.kv_buffers, *facts.rs_buffers])
 
     def miss(name: str, reason: str, labels: dict[str, str] | None = None) -> None:
         unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels or {}))
@@ -62,7 +78,7 @@ def memory_measurements(
         miss("kv_cells", reason)
     else:
         add("kv_mib", facts.kv_total.mib, facts.kv_total.terms, {})
-        _add_kv_parts([b for b in facts.kv_buffers if b.context == "target"], add)
+        _add_kv_parts([b for b in facts.kv_buffers if b.context == "target"], label, add)
         _add_cells(
             [s for s in facts.kv_sizes if s.context == "target"], variant, trial, measured, miss
         )
@@ -73,20 +89,37 @@ def memory_measurements(
         total = facts.draft_kv_total
         add("kv_mib", total.mib, total.terms, {"context": "draft"})
         draft = [b for b in facts.kv_buffers if b.context == "draft"]
-        for (device,), mib, terms in _sum_by(draft, lambda b: (_label(b.device),)):
+        for (device,), mib, terms in _sum_by(draft, lambda b: (label[b.device],)):
             add("kv_mib", mib, terms, {"context": "draft", "device": device})
     if facts.load.unreadable_rs:
         miss("rs_mib", _unreadable("recurrent state", facts.load.unreadable_rs))
     elif facts.rs_total is not None:
         add("rs_mib", facts.rs_total.mib, facts.rs_total.terms, {})
         target = [b for b in facts.rs_buffers if b.context == "target"]
-        for (device,), mib, terms in _sum_by(target, lambda b: (_label(b.device),)):
+        for (device,), mib, terms in _sum_by(target, lambda b: (label[b.device],)):
             add("rs_mib", mib, terms, {"device": device})
+    for name, value in _prompt_cache(facts.cache_state).items():
+        if value is None:
+            miss(name, _NO_CACHE_STATE)
+        else:
+            add(name, value, 1, {}, PROMPT_CACHE_QUANTUM_MIB)
     return measured, unmeasured
+
+
+def _prompt_cache(state: CacheState | None) -> dict[str, float | None]:
+    if state is None:
+        return {"prompt_cache_mib": None, "prompt_cache_over_limit_mib": None}
+    over = 0.0 if state.limit_mib is None else max(0.0, state.mib - state.limit_mib)
+    return {"prompt_cache_mib": state.mib, "prompt_cache_over_limit_mib": over}
 
 
 def explain_missing_kv(facts: LogFacts) -> str:
     """One sentence: why KV is unknown, and what would make it known."""
+    newer = beyond_tested(facts.build)
+    return _missing_kv(facts) + ("" if newer is None else f" ({newer})")
+
+
+def _missing_kv(facts: LogFacts) -> str:
     if facts.load.unreadable:
         return _unreadable("KV", facts.load.unreadable)
     if facts.bytes_read == 0:
@@ -113,31 +146,44 @@ def _unreadable(what: str, found: Sequence[str]) -> str:
 
 
 def _add_kv_parts(
-    buffers: Sequence[KvBuffer], add: Callable[[str, float, int, dict[str, str]], None]
+    buffers: Sequence[KvBuffer],
+    label: dict[str, str],
+    add: Callable[[str, float, int, dict[str, str]], None],
 ) -> None:
     several = len({buffer.cache for buffer in buffers}) > 1
     streams = [buffer for buffer in buffers if buffer.stream is not None]
-    for (device,), mib, terms in _sum_by(buffers, lambda b: (_label(b.device),)):
+    for (device,), mib, terms in _sum_by(buffers, lambda b: (label[b.device],)):
         add("kv_mib", mib, terms, {"device": device})
     if several:
-        for (cache, device), mib, terms in _sum_by(buffers, lambda b: (b.cache, _label(b.device))):
+        for (cache, device), mib, terms in _sum_by(buffers, lambda b: (b.cache, label[b.device])):
             add("kv_mib", mib, terms, {"cache": cache, "device": device})
     for (device, stream), mib, terms in _sum_by(
-        streams, lambda b: (_label(b.device), b.stream or "")
+        streams, lambda b: (label[b.device], b.stream or "")
     ):
         add("kv_mib", mib, terms, {"device": device, "stream": stream})
     if several:
-        parts = _sum_by(streams, lambda b: (b.cache, _label(b.device), b.stream or ""))
+        parts = _sum_by(streams, lambda b: (b.cache, label[b.device], b.stream or ""))
         for (cache, device, stream), mib, terms in parts:
             add("kv_mib", mib, terms, {"cache": cache, "device": device, "stream": stream})
 
 
-def _label(device: str) -> str:
-    """A device's name without the address that changes from launch to launch: `RPC0`.
+def _labels(buffers: Sequence[KvBuffer | RsBuffer]) -> dict[str, str]:
+    """Each device's name without the address that changes from launch to launch: `RPC0`.
 
-    `RPC0[127.0.0.1:50952]` has both (build 10434); a name without a number keeps its address.
+    `RPC0[127.0.0.1:50952]` has both. The number is that of a server's device, so the devices of
+    two RPC servers are both `RPC0[...]` (builds 10092 and 10434): where names would collide they
+    are numbered in the order in which they are printed.
     """
-    return _ADDRESS.sub(r"\1", device)
+    labels: dict[str, str] = {}
+    for device in dict.fromkeys(buffer.device for buffer in buffers):
+        match = _ADDRESS.match(device)
+        label = device
+        if match is not None:
+            number = int(match[2])
+            while (label := f"{match[1]}{number}") in labels.values():
+                number += 1
+        labels[device] = label
+    return labels
 
 
 def _sum_by(

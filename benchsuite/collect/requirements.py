@@ -1,4 +1,4 @@
-"""Is the server that answers the server that was asked for? Slots, context, unified or not; pure.
+"""Is the server that answers the server that was asked for? Slots, context, KV types; pure.
 
 `-np 1` in place of `-np 2` gives the very same KV and cached tokens on many workloads: only this
 check sees it.
@@ -15,6 +15,10 @@ SECRET_FLAGS = frozenset({"api-key", "api-key-file", "hf-token", "ssl-key-file"}
 """Flags whose values are kept out of every record."""
 
 _CONTEXT_PADDING = 256  # cells; contexts are padded to it (build 11434)
+_OTHER_NAMES = {
+    "cache-type-k-draft": "spec-draft-type-k",  # as builds since 2026 name it first
+    "cache-type-v-draft": "spec-draft-type-v",
+}
 _TRUE = frozenset({"true", "on", "yes", "1", ""})
 
 
@@ -41,6 +45,10 @@ def unmet_requirements(
             found.append(
                 f"kv-unified: asked for {_word(asked)}, the server runs {_word(facts.kv_unified)}"
             )
+    for flag, kind in facts.kv_types.items():
+        wanted = flags.get(flag, flags.get(_OTHER_NAMES.get(flag, "")))
+        if isinstance(wanted, str) and wanted.lower() != kind:
+            found.append(f"{flag}: asked for {wanted}, the log says {kind}")
     if facts.n_ctx_slot is not None:
         found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from benchsuite.errors import ScenarioError
+from benchsuite.gate.analytic import against_analytic, unjudgeable
 from benchsuite.gate.causes import with_cause
 from benchsuite.gate.rules import (
     Finding,
@@ -106,6 +107,8 @@ def _subject(scenario: Scenario, spec: GateSpec) -> Subject:
     metric = metric_of(selector)
     if metric is None:
         raise ScenarioError([f"{place}: unknown metric '{selector.name}'"])
+    if spec.equals_analytic and (not metric.analytic or selector.label_names):
+        raise ScenarioError([f"{place}: '{spec.metric}' cannot be told from the model file"])
     if metric.assume == "text" and (
         spec.regression or spec.min is not None or spec.max is not None
     ):
@@ -121,11 +124,17 @@ def _findings(
     bar = _bar(subject, seen, platform)
     if bar is not None:
         return [bar]
+    if subject.spec.equals_analytic:
+        bar = unjudgeable(subject, seen)
+        if bar is not None:
+            return [bar]
     if not subject.series:
         return missing(subject, seen, baselines)
     findings = incomplete(subject, seen)
     if findings:
         return findings
+    if subject.spec.equals_analytic:
+        return against_analytic(subject, seen)
     if subject.spec.same_as is not None:
         return against_run(subject, seen)
     if subject.spec.equals_baseline or subject.spec.regression is not None:
@@ -208,6 +217,8 @@ def _common(shown: list[str]) -> str:
 def _against(spec: GateSpec) -> Against:
     if spec.equals_baseline or spec.regression is not None:
         return "baseline"
+    if spec.equals_analytic:
+        return "analytic"
     return "run" if spec.same_as is not None else "number"
 
 

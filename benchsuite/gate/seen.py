@@ -98,7 +98,11 @@ class Seen:
 
     def condition(self, variant: str, when: When) -> Fact:
         """Whether a gate's `when` holds for a variant; False beats what cannot be told."""
-        facts = [*self._model_facts(variant, when), *self._place_facts(variant, when)]
+        facts = [
+            *self._model_facts(variant, when),
+            *self._analytic_facts(variant, when),
+            *self._place_facts(variant, when),
+        ]
         for fact in facts:
             if fact.holds is False:
                 return fact
@@ -126,6 +130,19 @@ class Seen:
             holds = (kind in ("recurrent", "hybrid")) == when.recurrent
             facts.append(Fact(holds, f"holds for models {words} recurrent layers; {is_words}"))
         return facts
+
+    def _analytic_facts(self, variant: str, when: When) -> list[Fact]:
+        launches = self.launches(variant)
+        if when.analytic is None or not launches:
+            return []
+        unknown = next((one.analytic_unknown for one in launches if one.analytic_unknown), "")
+        if unknown:
+            words = f"holds where the model file tells what memory must be; here not: {unknown}"
+            return [Fact(not when.analytic, words)]
+        if not all(one.analytic for one in launches):
+            return [Fact(None, "what the model file makes of memory cannot be seen")]
+        words = "holds where the model file does not tell what memory must be; here it does"
+        return [Fact(when.analytic, words)]
 
     def _place_facts(self, variant: str, when: When) -> list[Fact]:
         facts = []

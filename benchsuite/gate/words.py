@@ -10,6 +10,8 @@ def rule_words(spec: GateSpec, unit: str) -> str:
     """A gate's rule in words: `equals baseline`, `at most 96 MiB`, `same as variant B`."""
     if spec.equals_baseline:
         return "equals baseline"
+    if spec.equals_analytic:
+        return "equals analytic"
     if spec.same_as is not None:
         parts = [
             f"{noun} {name}"

@@ -241,6 +241,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     launches: tuple[SlotLaunch, ...] = ()
     timings: tuple[SlotTiming, ...] = ()
     reuses: tuple[PromptReuse, ...] = ()
+    requests: int = 0  # whose timings were printed, kept above or not
     cache_state: CacheState | None = None
     events: tuple[SlotEvent, ...] = ()  # the last 100,000 at most; of one large read, of its end
     # of the whole log: checkpoints, shifts, truncations, re-evaluations, and what the host cache
@@ -286,6 +287,24 @@ class LogFacts(msgspec.Struct, frozen=True):
     def rs_total(self) -> Total | None:
         """Recurrent state of the target context."""
         return self.load.rs
+
+    @property
+    def kv_types(self) -> dict[str, str]:
+        """Flag -> the type that each KV cache has, where the last load's size lines tell it.
+
+        `cache-type-k`, `cache-type-v`, and of a draft model `cache-type-k-draft`,
+        `cache-type-v-draft`; caches that differ are joined by commas. Indexer caches, whose type
+        is the model's, and values that take no memory (MLA) are left out.
+        """
+        found: dict[str, dict[str, None]] = {}
+        for size in self.kv_sizes:
+            if size.cache not in ("", "full", "swa"):
+                continue
+            draft = "-draft" if size.context == "draft" else ""
+            for part, kind, mib in (("k", size.k_type, size.k_mib), ("v", size.v_type, size.v_mib)):
+                if kind is not None and mib:
+                    found.setdefault(f"cache-type-{part}{draft}", {})[kind.lower()] = None
+        return {flag: ", ".join(kinds) for flag, kinds in found.items()}
 
     @property
     def n_slots(self) -> int | None:

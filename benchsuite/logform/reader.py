@@ -370,6 +370,7 @@ class LogReader:
             launches=tuple(self.launches),
             timings=tuple(self.timings),
             reuses=tuple(self.reuses),
+            requests=self._slots.timed,
             cache_state=self._cache_state,
             events=tuple(self._events.events),
             event_counts=dict(self._events.counts),

@@ -29,6 +29,8 @@ class Metric(msgspec.Struct, frozen=True):
     labels: tuple[tuple[str, ...], ...]
     # label sets whose values belong to another scope than `scope`
     scope_by_labels: dict[tuple[str, ...], Scope] = {}
+    # whether the model file and the flags tell what its total must be (`metrics/kv_formula.py`)
+    analytic: bool = False
 
     def scope_of(self, label_names: tuple[str, ...]) -> Scope:
         """The scope of a measurement with these label names, in alphabetical order."""
@@ -49,8 +51,12 @@ def _metric(
     labels: tuple[tuple[str, ...], ...],
     doc: str,
     scope_by_labels: dict[tuple[str, ...], Scope] | None = None,
+    *,
+    analytic: bool = False,
 ) -> Metric:
-    return Metric(name, unit, better, assume, scope, source, doc, labels, scope_by_labels or {})
+    return Metric(
+        name, unit, better, assume, scope, source, doc, labels, scope_by_labels or {}, analytic
+    )
 
 
 _DEVICE_SETS = (
@@ -74,6 +80,7 @@ _DECLARED = (
         "the last load. Parts by device, by cache (`full`, `swa`) and by stream where the log "
         'tells; `context="draft"` is a draft model\'s, left out of the total.',
         {s: "numerics" for s in _KV_SETS if "device" in s},
+        analytic=True,
     ),
     _metric(
         "rs_mib",
@@ -85,6 +92,28 @@ _DECLARED = (
         ((), ("device",)),
         "Recurrent state memory: the sum of `RS buffer size` lines, apart from KV.",
         {("device",): "numerics"},
+        analytic=True,
+    ),
+    _metric(
+        "prompt_cache_mib",
+        "MiB",
+        "equal",
+        "quantised",
+        "config",
+        "log",
+        ((),),
+        "What the host prompt cache (`--cache-ram`) holds, from the last `cache state` line.",
+    ),
+    _metric(
+        "prompt_cache_over_limit_mib",
+        "MiB",
+        "lower",
+        "quantised",
+        "config",
+        "log",
+        ((),),
+        "How far the host prompt cache is above its limit, from the same line; 0 within it or "
+        "where there is none. One prompt alone may exceed the limit (#21690).",
     ),
     _metric(
         "kv_cells",
@@ -95,6 +124,7 @@ _DECLARED = (
         "log",
         ((), ("cache",)),
         "Cells of the KV cache over all streams: cells of each `size =` line times its streams.",
+        analytic=True,
     ),
     _metric(
         "n_ctx_slot",

@@ -89,6 +89,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     n_ctx_slot: int | None = None  # cells
     kv_unified: bool | None = None
     devices: tuple[str, ...] = ()  # that hold model, KV or compute buffers
+    # flag -> type of the KV cache as the log tells it: `{"cache-type-k": "f16", ...}`
+    kv_types: dict[str, str] = {}
     cpu_features: str = ""  # as the server prints them: `AVX512 = 1 | ...`; empty if not seen
     model: ModelFacts = ModelFacts()
     # `build`, `slots`, `n_ctx_slot`, `kv_unified` -> `/props` or `log`
@@ -150,6 +152,10 @@ class Launch(msgspec.Struct, frozen=True):
     log: str | None = None  # file name inside the run's folder
     warnings: tuple[str, ...] = ()
     reevaluations: tuple[Reevaluation, ...] = ()  # in the order of the requests
+    # what the model file and the flags make of `kv_mib`, `kv_cells` and `rs_mib`: exact, without
+    # print quantum; a metric that the model has no memory of is not among them
+    analytic: tuple[Measurement, ...] = ()
+    analytic_unknown: str = ""  # why there is no `analytic`; both empty in older records
 
 
 class Fingerprint(msgspec.Struct, frozen=True):

@@ -139,6 +139,7 @@ class When(msgspec.Struct, frozen=True):
     recurrent: bool | None = None
     backend: str | None = None  # a device by its name in the log, digits left out: `CPU`, `CUDA`
     deployment: str | None = None
+    analytic: bool | None = None  # the model file and the flags tell what memory must be
 
 
 class SameAs(msgspec.Struct, frozen=True):
@@ -156,11 +157,12 @@ class Regression(msgspec.Struct, frozen=True):
 
 
 class GateSpec(msgspec.Struct, frozen=True):
-    """One rule. Exactly one of: `equals_baseline`, `equals`, (`min`, `max`), `same_as`,
-    `regression`."""
+    """One rule. Exactly one of: `equals_baseline`, `equals_analytic`, `equals`, (`min`, `max`),
+    `same_as`, `regression`."""
 
     metric: str  # selector as written
     equals_baseline: bool = False
+    equals_analytic: bool = False  # what the model file and the flags make of it
     equals: float | str | None = None
     min: float | None = None
     max: float | None = None

@@ -13,8 +13,9 @@ Outcome = Literal["pass", "fail", "inconclusive", "not applicable", "xfail", "xp
 
 Level = Literal["block", "advise"]
 
-Against = Literal["number", "run", "baseline"]
-"""What a gate compares with: limits in the scenario, another place of the same run, a baseline."""
+Against = Literal["number", "run", "baseline", "analytic"]
+"""What a gate compares with: limits in the scenario, another place of the same run, a baseline,
+what the model file and the flags make of it."""
 
 
 class GateResult(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from benchsuite.errors import FlagError
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import Launch, Measurement, ModelFacts, Unmeasured
 from benchsuite.model.scenario import FlagValue
+from benchsuite.model.shape import ModelShape, UnknownMemory
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
 from benchsuite.server.locate import ServerBinary
@@ -35,6 +36,7 @@ class Target(msgspec.Struct, frozen=True):
     binary: ServerBinary
     table: FlagTable  # of the binary
     model: ModelFacts
+    shape: ModelShape | UnknownMemory  # what the model's cache needs
 
     def flags(self, variant: VariantPlan) -> dict[str, FlagValue]:
         """The flags of one variant's server, ours included."""

@@ -27,6 +27,7 @@ from benchsuite.errors import (
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
+from benchsuite.pipeline.analytic import analytic_measurements
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
@@ -253,6 +254,15 @@ class LaunchDrive:
                 healthy_before=True,
                 last_lines=tuple(log.last_lines),
             )
+        analytic, unknown = analytic_measurements(
+            target.shape,
+            target.flags(self._variant),
+            self._context.plan.deployment.env,
+            target.table,
+            facts.build,
+            self._variant.name,
+            self._trial,
+        )
         launch_record = Launch(
             self._variant.name,
             self._trial,
@@ -267,6 +277,8 @@ class LaunchDrive:
                 *log_warnings,
             ),
             reevaluations=() if found is None else found.reevaluations,
+            analytic=analytic,
+            analytic_unknown=unknown,
         )
         return Outcome(launch_record, tuple(measured), tuple(unmeasured))
 

@@ -20,6 +20,7 @@ from benchsuite.scenario.plan import make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
 from benchsuite.server.environment import hidden_flags
 from benchsuite.server.gguf_facts import read_model_facts
+from benchsuite.server.gguf_shape import read_model_shape
 from benchsuite.server.locate import locate, read_help
 from benchsuite.server.tiny_model import tiny_model
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
@@ -122,7 +123,7 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     build = "the embedded server" if binary.kind == "embedded" else binary.path
     table = parse_help(read_help(binary, environ), build)
     path = Path(deployment.model) if deployment.model is not None else tiny_model()
-    return Target(binary, table, read_model_facts(path))
+    return Target(binary, table, read_model_facts(path), read_model_shape(path))
 
 
 def _baselines(

@@ -73,7 +73,7 @@ def render_inspection_json(found: LogInspection) -> bytes:
         ],
         "buffers": facts.load.buffers,
         "cache_state": facts.cache_state,
-        "requests": len(facts.timings),
+        "requests": facts.requests,
         "events": facts.event_counts,
         "warnings": {"lines": facts.warnings, "last": facts.warning_lines},
         "crash": crash,
@@ -142,7 +142,7 @@ def _server(facts: LogFacts) -> str:
         words.append(f"{facts.n_ctx_slot} tokens each")
     if facts.kv_unified is not None:
         words.append("unified KV" if facts.kv_unified else "per-slot KV")
-    words.append(f"{len(facts.timings)} requests timed")
+    words.append(f"{facts.requests} requests timed")
     return safe(", ".join(words))
 
 

@@ -87,6 +87,9 @@ def when_in_words(when: When) -> str:
         facts.append(f"the model has {'a' if when.sliding_window else 'no'} sliding window")
     if when.recurrent is not None:
         facts.append(f"the model has {'a' if when.recurrent else 'no'} recurrent state")
+    if when.analytic is not None:
+        word = "tells" if when.analytic else "does not tell"
+        facts.append(f"the model file {word} what its memory must be")
     if when.backend is not None:
         facts.append(f"backend {when.backend} is used")
     if when.deployment is not None:

@@ -128,6 +128,8 @@ def _gate_rows(gates: Sequence[GateResult]) -> list[_GateRow]:
         expected = gate.expected.removesuffix(f" {unit}")  # what is observed has it
         if gate.against == "baseline" and gate.expected and gate.state in _COMPARED:
             expected = f"baseline {expected}"
+        elif gate.against == "analytic" and gate.expected:
+            expected = f"analytic {expected}"
         elif gate.against == "run":
             place = gate.rule.removeprefix("same as ").removeprefix("variant ")
             expected = f"as {place}: {expected}".removesuffix(": ")

@@ -23,6 +23,7 @@ from benchsuite.units import parse_quantity
 
 _RULES = ("equals", "min", "max", "same_as", "regression")
 _BASELINE = "baseline"
+_ANALYTIC = "analytic"
 _NOISY = ("memory", "latency")
 
 
@@ -77,7 +78,8 @@ class _Gate:
         variants = self._variants()
         spec = GateSpec(
             metric=self.text,
-            equals_baseline=self._is_baseline(),
+            equals_baseline=self._is_word(_BASELINE),
+            equals_analytic=self._is_word(_ANALYTIC),
             equals=self._equals(),
             min=self._limit("min"),
             max=self._limit("max"),
@@ -176,7 +178,9 @@ class _Gate:
             return
         rule = given[0]
         noisy = metric.assume in _NOISY
-        if rule == "regression" and not noisy:
+        if rule == "equals" and self._is_word(_ANALYTIC):
+            self._check_analytic(metric)
+        elif rule == "regression" and not noisy:
             self.say(
                 f"'{metric.name}' is {metric.assume} and has no tolerance; "
                 "write 'equals: baseline' instead of a regression rule",
@@ -197,17 +201,37 @@ class _Gate:
         found = self.found.get(key)
         return found.value if found is not None and isinstance(found.value, Scalar) else None
 
-    def _is_baseline(self) -> bool:
+    def _is_word(self, word: str) -> bool:
+        """Whether the gate says `equals: baseline`, or another word that is no value."""
         scalar = self._scalar("equals")
         if scalar is None:
             return False
         # a text metric may really equal the word, which is then written in quotes
         is_text = self.metric is not None and self.metric.assume == "text"
-        return scalar.text == _BASELINE and (scalar.plain or not is_text)
+        return scalar.text == word and (scalar.plain or not is_text)
+
+    def _check_analytic(self, metric: Metric) -> None:
+        """Refuse `equals: analytic` where the model file does not tell the value."""
+        told = [f"'{m.name}'" for m in CATALOGUE.values() if m.analytic]
+        known = f"{', '.join(told[:-1])} and {told[-1]}"
+        if not metric.analytic:
+            self.say(
+                f"'{metric.name}' cannot be told from the model file; 'equals: analytic' is for "
+                f"{known}; write 'equals: baseline', or a value",
+                "equals",
+            )
+        elif self.selector is not None and self.selector.label_names:
+            self.say(
+                f"the model file tells only the total of '{metric.name}', and '{self.text}' "
+                f"selects parts; write 'metric: {metric.name}'",
+                "equals",
+            )
 
     def _equals(self) -> float | str | None:
         scalar = self._scalar("equals")
-        if scalar is None or self.metric is None or self._is_baseline():
+        if scalar is None or self.metric is None:
+            return None
+        if self._is_word(_BASELINE) or self._is_word(_ANALYTIC):
             return None
         if self.metric.assume == "text":
             return scalar.text
@@ -227,7 +251,7 @@ class _Gate:
         except ValueError as error:
             wanted = f"a number in {unit}" if unit else "a number"
             if key == "equals":
-                wanted += " or 'baseline'"
+                wanted += ", 'baseline' or 'analytic'" if self.metric.analytic else " or 'baseline'"
             self.problems.say(scalar.line, f"'{key}': {error}; expected {wanted}")
             return None
 
@@ -321,6 +345,7 @@ class _Gate:
             attention=found.plain("attention"),
             sliding_window=found.plain("sliding_window"),
             recurrent=found.plain("recurrent"),
+            analytic=found.plain("analytic"),
             backend=found.plain("backend"),
             deployment=found.plain("deployment"),
         )

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 import msgspec
 
 from benchsuite.errors import FlagError
+from benchsuite.metrics.kv_formula import AUTOMATIC_SLOTS
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.scenario import FlagNeed, FlagValue, Scenario, VariantSpec
 from benchsuite.scenario.flags import FlagTable
-
-AUTOMATIC_SLOTS = 4
-"""Slots where `--parallel` is not given (build 10434: "using n_parallel = 4")."""
 
 DEFAULT_CONTEXT = 4096
 """Context of a slot where neither scenario nor deployment names one, in tokens; a launched

@@ -167,6 +167,7 @@ _WHEN = Record(
         ),
         "sliding_window": Key(YesNo(), "Whether the model has a sliding window."),
         "recurrent": Key(YesNo(), "Whether the model has recurrent state."),
+        "analytic": Key(YesNo(), "Whether the model file tells what its memory must be."),
         "backend": Key(Text(), "A device by its name in the log, digits left out: CPU, CUDA."),
         "deployment": Key(_NAME, "The deployment's name."),
     },
@@ -177,7 +178,11 @@ _GATE = Record(
         "metric": Key(
             Text(), 'A selector: `kv_mib`, `cached_tokens{session="A",turn="2"}`.', required=True
         ),
-        "equals": Key(Written(), "`baseline`, or a value."),
+        "equals": Key(
+            Written(),
+            "`baseline`, `analytic` (what the model file and the flags make of KV memory), or a "
+            "value.",
+        ),
         "min": Key(Written(), "At least this, in the metric's unit."),
         "max": Key(Written(), "At most this, in the metric's unit."),
         "same_as": Key(_SAME_AS, _SAME_AS.doc),

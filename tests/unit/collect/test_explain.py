@@ -10,8 +10,8 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.collect.evidence import Tokens
 from benchsuite.collect.explain import Asked, explain_requests, left_behind, server_of
-from benchsuite.collect.reevaluation import Tokens
 from benchsuite.drive.driver import Sent, Served
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.record import ModelFacts, Reevaluation, ServerFacts

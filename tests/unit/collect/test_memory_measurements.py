@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchsuite.collect.log_memory import memory_measurements
+from benchsuite.collect.log_memory import explain_missing_kv, memory_measurements
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Measurement, Unmeasured
 
+PROMPT_CACHE = ("prompt_cache_mib", "prompt_cache_over_limit_mib")
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 
 
@@ -38,6 +39,8 @@ def test_one_cache_gives_total_device_and_cells() -> None:
         "kv_mib": 16.0,
         'kv_mib{device="CPU"}': 16.0,
         "kv_cells": 8192,
+        "prompt_cache_mib": 0.527,
+        "prompt_cache_over_limit_mib": 0.0,
     }
 
 
@@ -66,6 +69,41 @@ def test_an_address_is_no_part_of_a_device() -> None:
     measured, _ = memory_measurements(facts_of(log), "B")
     parts = {m.labels.get("device"): m.value for m in measured if m.name == "kv_mib"}
     assert parts == {None: 16.0, "RPC0": 4.0, "CPU": 12.0}
+
+
+def test_devices_of_two_rpc_servers_are_told_apart() -> None:
+    """Both print themselves as `RPC0[ADDRESS]` (build 10434)."""
+    log = (
+        b"llama_kv_cache: RPC0[127.0.0.1:50952] KV buffer size =     4.00 MiB\n"
+        b"llama_kv_cache: RPC0[127.0.0.1:50953] KV buffer size =     8.00 MiB\n"
+        b"llama_kv_cache:        CPU KV buffer size =     4.00 MiB\n"
+        b"llama_kv_cache: size =   16.00 MiB (  4096 cells,   4 layers,  2/2 seqs), "
+        b"K (f16):    8.00 MiB, V (f16):    8.00 MiB\n"
+        b"srv    load_model: initializing, n_slots = 2, n_ctx_slot = 4096, kv_unified = 'false'\n"
+    )
+    measured, _ = memory_measurements(facts_of(log), "B")
+    parts = {m.labels.get("device"): m.value for m in measured if m.name == "kv_mib"}
+    assert parts == {None: 16.0, "RPC0": 4.0, "RPC1": 8.0, "CPU": 4.0}
+
+
+def test_a_prompt_cache_above_its_limit_says_by_how_much() -> None:
+    """One prompt alone may exceed it; what is over is there to be gated with `max: 0`."""
+    found = values("prompt_cache_over_limit")
+    state = facts_of((LOGS / "prompt_cache_over_limit.log").read_bytes()).cache_state
+    assert state is not None
+    assert state.limit_mib is not None
+    assert found["prompt_cache_mib"] == state.mib
+    assert found["prompt_cache_over_limit_mib"] == round(state.mib - state.limit_mib, 3) > 0
+
+
+def test_a_newer_build_is_named_where_kv_is_unknown() -> None:
+    """The likeliest reason for a form that is not known."""
+    facts = facts_of(
+        b"0.00.000.100 I build: 99999 (abcdef0) with GNU 14 for Linux\n"
+        b"llama_kv_cache: KV pool on CUDA0: 64.00 MiB\n"
+    )
+    assert facts.build == "b99999-abcdef0"
+    assert "b99999 is newer than" in explain_missing_kv(facts)
 
 
 def test_streams_appear_only_where_they_are_printed() -> None:
@@ -128,7 +166,10 @@ def test_a_log_without_cells_measures_kv_all_the_same() -> None:
     """Builds before mid 2025 print none."""
     measured, unmeasured = measure("spring_2025_vulkan")
     assert measured["kv_mib"].value == 448.0
-    assert [(u.name, u.outcome) for u in unmeasured] == [("kv_cells", "missing")]
+    assert [(u.name, u.outcome) for u in unmeasured] == [
+        ("kv_cells", "missing"),
+        *((name, "missing") for name in PROMPT_CACHE),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -194,4 +235,7 @@ def test_an_unreadable_draft_is_missing_under_its_label() -> None:
     )
     measured, unmeasured = memory_measurements(facts_of(log), "B")
     assert measured[0].value == 16.0
-    assert [(u.name, u.labels) for u in unmeasured] == [("kv_mib", {"context": "draft"})]
+    assert [(u.name, u.labels) for u in unmeasured] == [
+        ("kv_mib", {"context": "draft"}),
+        *((name, {}) for name in PROMPT_CACHE),
+    ]

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchsuite.collect.reevaluation import Request, Server, Tokens, explain
+from benchsuite.collect.evidence import Request, Server, Tokens
+from benchsuite.collect.reevaluation import explain
 from benchsuite.collect.timeline import Timeline
 from benchsuite.logform.reader import LogReader
 from benchsuite.model.record import Reevaluation

@@ -14,6 +14,25 @@ def _facts(slots: int, n_ctx_slot: int, unified: bool | None) -> ServerFacts:
 
 
 @pytest.mark.parametrize(
+    ("flags", "kv_types", "words"),
+    [
+        ({"cache-type-k": "q8_0"}, {"cache-type-k": "q8_0", "cache-type-v": "f16"}, None),
+        ({"cache-type-k": "Q8_0"}, {"cache-type-k": "q8_0"}, None),
+        ({"cache-type-k": "q8_0"}, {}, None),
+        ({"cache-type-k": "q8_0"}, {"cache-type-k": "f16"}, "asked for q8_0, the log says f16"),
+        ({"cache-type-v": "f16"}, {"cache-type-v": "f16, q8_0"}, "the log says f16, q8_0"),
+        ({"spec-draft-type-k": "q8_0"}, {"cache-type-k-draft": "f16"}, "cache-type-k-draft: asked"),
+    ],
+)
+def test_the_types_of_every_kv_cache_are_checked(
+    flags: dict[str, str], kv_types: dict[str, str], words: str | None
+) -> None:
+    """Of the draft model too, whose types were once ignored (#11200)."""
+    found = unmet_requirements(flags, {}, ServerFacts("binary", kv_types=kv_types))
+    assert [words in sentence for sentence in found] == ([] if words is None else [True])
+
+
+@pytest.mark.parametrize(
     ("flags", "facts", "words"),
     [
         ({"parallel": "2", "ctx-size": "8192"}, _facts(2, 4096, False), None),

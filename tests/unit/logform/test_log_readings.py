@@ -197,6 +197,17 @@ def test_cache_types_are_read() -> None:
     )
 
 
+def test_cache_types_are_told_by_the_flag_that_sets_them() -> None:
+    """The draft's apart; what takes no memory, and an indexer's, have no flag."""
+    assert read("quantised_then_draft").kv_types == {
+        "cache-type-k": "q8_0",
+        "cache-type-v": "q8_0",
+        "cache-type-k-draft": "f16",
+        "cache-type-v-draft": "f16",
+    }
+    assert read("indexer_cache_broken_line").kv_types == {}
+
+
 def test_a_broken_size_line_is_put_together() -> None:
     """The indexer cache's note names it, and the lines below its total belong to it."""
     size = read("indexer_cache_broken_line").kv_sizes[0]

@@ -106,6 +106,21 @@ def test_everything_that_a_file_can_say() -> None:
     assert found.gates[4].needs == "linux"
 
 
+@pytest.mark.parametrize("metric", ["kv_mib", "rs_mib", "kv_cells"])
+def test_a_gate_may_compare_with_the_model_file(metric: str) -> None:
+    """`equals: analytic` is a rule of its own, where the model file tells the value."""
+    (gate,) = gates_of(f"{{metric: {metric}, equals: analytic, when: {{analytic: true}}}}").gates
+    assert gate.equals_analytic
+    assert (gate.equals, gate.equals_baseline) == (None, False)
+    assert gate.when == When(analytic=True)
+
+
+def test_a_text_may_really_be_the_word() -> None:
+    """In quotes, as for 'baseline'; without them it is a rule that text cannot hold."""
+    (gate,) = gates_of("{metric: 'text{request=\"one\"}', equals: 'analytic'}").gates
+    assert (gate.equals, gate.equals_analytic) == ("analytic", False)
+
+
 def test_a_file_without_variants_has_one() -> None:
     """There is always something to run."""
     assert list(parse_scenario(HEAD).variants) == ["default"]
@@ -292,7 +307,32 @@ def test_a_name_that_cannot_be_a_folder_is_refused() -> None:
         ("{metric: kv_mib, max: 5 s}", "'max': '5 s' is not in MiB; expected a number in MiB"),
         (
             "{metric: kv_mib, equals: basline}",
-            "'equals': 'basline' is not a number; expected a number in MiB or 'baseline'",
+            (
+                "'equals': 'basline' is not a number; expected a number in MiB, 'baseline' or "
+                "'analytic'"
+            ),
+        ),
+        (
+            "{metric: 'slot{request=\"one\"}', equals: basline}",
+            "'equals': 'basline' is not a number; expected a number or 'baseline'",
+        ),
+        (
+            "{metric: n_ctx_slot, equals: analytic}",
+            (
+                "'n_ctx_slot' cannot be told from the model file; 'equals: analytic' is for "
+                "'kv_mib', 'rs_mib' and 'kv_cells'; write 'equals: baseline', or a value"
+            ),
+        ),
+        (
+            "{metric: 'anon_mib{at=\"end\"}', equals: analytic}",
+            "'anon_mib' cannot be told from the model file",
+        ),
+        (
+            "{metric: 'kv_mib{device=~\".*\"}', equals: analytic}",
+            (
+                "the model file tells only the total of 'kv_mib', and 'kv_mib{device=~\".*\"}' "
+                "selects parts; write 'metric: kv_mib'"
+            ),
         ),
         ("{metric: kv_mib, same_as: {variant: C}}", "unknown variant 'C'; variants are: B, U"),
         (

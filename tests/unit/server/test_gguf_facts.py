@@ -12,43 +12,7 @@ from hypothesis import strategies as st
 from benchsuite.errors import ConfigError
 from benchsuite.server.gguf_facts import read_model_facts
 from benchsuite.server.tiny_model import TINY_SIZE_BYTES, write_tiny_model
-
-
-class Header:
-    """Writes a GGUF header in either byte order."""
-
-    def __init__(self, order: str = "<", version: int = 3) -> None:
-        self._order = order
-        self._version = version
-        self._keys: list[bytes] = []
-
-    def _pack(self, code: str, *values: object) -> bytes:
-        return struct.pack(self._order + code, *values)
-
-    def _text(self, text: str) -> bytes:
-        return self._pack("Q", len(text.encode())) + text.encode()
-
-    def text(self, key: str, value: str) -> Header:
-        """Add a string."""
-        self._keys.append(self._text(key) + self._pack("I", 8) + self._text(value))
-        return self
-
-    def number(self, key: str, value: int) -> Header:
-        """Add an unsigned integer."""
-        self._keys.append(self._text(key) + self._pack("II", 4, value))
-        return self
-
-    def texts(self, key: str, values: list[str]) -> Header:
-        """Add an array of strings."""
-        body = b"".join(self._text(value) for value in values)
-        self._keys.append(self._text(key) + self._pack("IIQ", 9, 8, len(values)) + body)
-        return self
-
-    def content(self, *, tensors: int = 0, keys: int | None = None) -> bytes:
-        """The file; counts may lie."""
-        count = len(self._keys) if keys is None else keys
-        head = b"GGUF" + self._pack("IQQ", self._version, tensors, count)
-        return head + b"".join(self._keys)
+from tests.unit.server.gguf_example import Header
 
 
 @pytest.fixture(scope="module")
