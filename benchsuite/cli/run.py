@@ -22,6 +22,9 @@ from benchsuite.cli.options import run_options
 @click.option("--require-all", is_flag=True, help="Count what is not applicable as a failure.")
 @click.option("--bisect", is_flag=True, help="Exit as `git bisect run` expects.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress; results only.")
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Say why each prompt was evaluated again, with evidence."
+)
 def command(scenarios: tuple[str, ...], json_to: str | None, bisect: bool, **given: Any) -> int:
     """Drive scenarios against a server and judge what was measured.
 

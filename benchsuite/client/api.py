@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from benchsuite.client.body import ChatParts, completion_reply
-from benchsuite.client.fields import expect_object, read_text
+from benchsuite.client.fields import expect_object, read_piece, read_text
 from benchsuite.client.health import Health, parse_health
 from benchsuite.client.prometheus import Exposition, parse_metrics
 from benchsuite.client.props import Props, parse_props
@@ -155,9 +155,28 @@ class LlamaClient:
             raise ServerLiedError("/tokenize: 'tokens' should be a list of token ids")
         return tokens
 
-    async def apply_template(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The prompt that a chat with these messages becomes (`/apply-template`)."""
-        payload = {"messages": list(messages)}
+    async def token_pieces(self, text: str) -> list[tuple[int, str]]:
+        """Ids and texts of the tokens of a prompt, special tokens added as for a prompt.
+
+        `with_pieces` is known since September 2024; bytes that are no text are shown as escapes.
+        """
+        payload = {"content": text, "add_special": True, "with_pieces": True}
+        body = expect_object(await self._json("POST", "/tokenize", payload), "/tokenize")
+        tokens = body.get("tokens")
+        if not isinstance(tokens, list):
+            raise ServerLiedError("/tokenize: 'tokens' should be a list")
+        return [read_piece(token, "/tokenize") for token in tokens]
+
+    async def apply_template(
+        self, messages: Sequence[Mapping[str, str]], fields: Mapping[str, Any] | None = None
+    ) -> str:
+        """The prompt that a chat with these messages becomes (`/apply-template`).
+
+        Args:
+            messages: The conversation.
+            fields: Other fields of the chat's body, which a template may read; None: none.
+        """
+        payload = {**(fields or {}), "messages": list(messages)}
         body = await self._json("POST", "/apply-template", payload)
         return read_text(expect_object(body, "/apply-template"), "prompt", "/apply-template")
 

@@ -48,6 +48,23 @@ def read_number(body: Mapping[str, Any], key: str, what: str) -> float | None:
     return float(value)
 
 
+def read_piece(token: Any, what: str) -> tuple[int, str]:
+    """Id and text of one token: `{"id", "piece"}`, the piece as bytes where it is no text.
+
+    Raises:
+        ServerLiedError: It is something else.
+    """
+    if isinstance(token, int) and not isinstance(token, bool):
+        return token, f"<{token}>"  # a build that does not know pieces
+    body = expect_object(token, f"{what}: a token")
+    number, piece = body.get("id"), body.get("piece")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ServerLiedError(f"{what}: a token's 'id' should be a number, got {shape(number)}")
+    if isinstance(piece, list) and all(isinstance(part, int) for part in piece):
+        return number, "".join(f"\\x{part:02x}" for part in piece)
+    return number, piece if isinstance(piece, str) else f"<{number}>"
+
+
 def read_text(body: Mapping[str, Any], key: str, what: str) -> str:
     """A text; empty where the field is absent or null.
 

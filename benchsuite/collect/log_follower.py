@@ -10,6 +10,8 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
 
 _CHUNK_BYTES = 256 * 1024
+_EVENT_BYTES = 4 * 1024 * 1024
+"""Of a larger log that was there already, only the end's events are read: the rest is history."""
 
 
 class LogFollower:
@@ -50,6 +52,8 @@ class LogFollower:
             self._drop()
             if self._open():
                 read += self._read_rest()
+        if read <= _EVENT_BYTES:
+            self.reader.keep_events()
         return read
 
     def _open(self) -> bool:

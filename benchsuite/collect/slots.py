@@ -20,19 +20,23 @@ def slot_of(reply: Reply, timings: Sequence[SlotTiming]) -> int | None:
     Returns:
         The slot; None if no line, or lines of several slots, match.
     """
+    matching = {timing.slot for timing in timings_of(reply, timings) if timing.slot is not None}
+    return matching.pop() if len(matching) == 1 else None
+
+
+def timings_of(reply: Reply, timings: Sequence[SlotTiming]) -> list[SlotTiming]:
+    """The printed timings that can be this reply's: same counts, and times as they are printed."""
     told = reply.timings
     if told.prompt_ms is None or told.prompt_n is None:
-        return None
-    matching = {
-        timing.slot
+        return []
+    return [
+        timing
         for timing in timings
-        if timing.slot is not None
-        and timing.prompt_tokens == told.prompt_n
+        if timing.prompt_tokens == told.prompt_n
         and abs(timing.prompt_ms - told.prompt_ms) <= _PRINTED_MS
         and (
             told.predicted_ms is None
             or timing.decode_ms is None
             or abs(timing.decode_ms - told.predicted_ms) <= _PRINTED_MS
         )
-    }
-    return matching.pop() if len(matching) == 1 else None
+    ]

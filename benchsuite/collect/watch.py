@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.explain import Asked
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_reply
@@ -19,6 +21,7 @@ from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
 
 _LOG_WAIT_SECONDS = 1.0
+_MOST_ASKED = 2000
 
 
 class Watch:
@@ -37,6 +40,7 @@ class Watch:
         measurements: What was measured so far.
         unmeasured: What was not, and why.
         warnings: Sentences for the record.
+        asked: Every request that was served, with its slot, the last 2,000 at most.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Watch:
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
+        self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._sampling: asyncio.Task[None] | None = None
 
@@ -75,6 +80,11 @@ class Watch:
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether someone else was seen to use the server."""
+        return self._foreign is not None
 
     async def stop(self) -> None:
         """End sampling; what was measured stays."""
@@ -107,6 +117,7 @@ class Watch:
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             self._measure(served, slot)
+            self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
             if problem is not None:
@@ -118,6 +129,8 @@ class Watch:
                     hint="pin to a slot below the server's number of slots (parallel)",
                 )
         await self._check_counters(batch)
+        if self._log is not None:
+            self._log.poll()  # keeps the events of each step
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""

@@ -29,6 +29,15 @@ from benchsuite.model.scenario import (
 )
 
 
+class Sent(msgspec.Struct, frozen=True):
+    """What a request asked, as far as the server's caches go; either messages or a prompt."""
+
+    messages: tuple[dict[str, str], ...] | None = None  # of a chat
+    prompt: str | None = None  # raw
+    fields: dict[str, Any] = {}  # extra ones of the body, which a chat template may read
+    cache_prompt: bool | None = None
+
+
 class Served(msgspec.Struct, frozen=True):
     """One request and its reply."""
 
@@ -36,6 +45,7 @@ class Served(msgspec.Struct, frozen=True):
     reply: Reply
     wanted_slot: int | None  # pinned to; None left the choice to the server
     alone: bool  # whether no other request of ours was under way
+    sent: Sent = Sent()
 
     @property
     def words(self) -> str:
@@ -152,17 +162,20 @@ class Driver:
         if spec.slot is not None and self._chat_by_template:
             prompt = await self._client.apply_template(messages)
             reply = await self._client.complete(prompt, {**fields, "n_predict": step.max_tokens})
+            sent = _sent(spec.request, prompt=prompt)
         else:
+            sent = _sent(spec.request, messages=messages)
             reply = await self._client.chat(messages, {**fields, "max_tokens": step.max_tokens})
         conversation.answered(user, reply.content)
-        return Served(labels, reply, spec.slot, alone)
+        return Served(labels, reply, spec.slot, alone, sent)
 
     async def _complete(self, step: CompleteStep, alone: bool) -> Served:
         labels = {"request": step.id}
         self._hooks.progress(describe_labels(labels))
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
         fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
-        return Served(labels, await self._client.complete(prompt, fields), step.slot, alone)
+        reply = await self._client.complete(prompt, fields)
+        return Served(labels, reply, step.slot, alone, _sent(step.request, prompt=prompt))
 
 
 def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:
@@ -172,6 +185,16 @@ def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:
     if slot is not None:
         fields["id_slot"] = slot
     return fields
+
+
+def _sent(
+    request: RequestSpec,
+    *,
+    messages: Sequence[dict[str, str]] | None = None,
+    prompt: str | None = None,
+) -> Sent:
+    kept = None if messages is None else tuple(messages)
+    return Sent(kept, prompt, dict(request.extra), request.cache_prompt)
 
 
 def _flat(steps: Sequence[Step]) -> list[TurnStep | CompleteStep]:

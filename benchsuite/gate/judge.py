@@ -10,6 +10,7 @@ import sys
 
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.analytic import against_analytic, unjudgeable
+from benchsuite.gate.causes import with_cause
 from benchsuite.gate.rules import (
     Finding,
     Subject,
@@ -93,7 +94,7 @@ def judge(
                 subject.place,
             )
             findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
-            results.append(_result(own, findings))
+            results.append(_result(own, [with_cause(f, own, seen) for f in findings]))
     return tuple(results)
 
 

@@ -115,6 +115,49 @@ class PromptReuse(msgspec.Struct, frozen=True, gc=False):
     instance: str = ""
 
 
+EventKind = Literal[
+    "selected_by_similarity",
+    "selected_by_age",  # least recently used
+    "selected_by_id",  # the request is pinned
+    "checked",  # how much of the new prompt an idle slot holds; build 10434 on
+    "busy",  # a slot that was passed over since it is processing
+    "launched",
+    "new_prompt",
+    "full_reprocessing",  # no checkpoint serves (sliding window, recurrent state)
+    "checkpoint_created",
+    "checkpoint_restored",
+    "checkpoint_invalidated",
+    "checkpoint_erased",
+    "context_shift",
+    "truncated",
+    "context_full",
+    "released",
+    "cleared",  # a slot's state was dropped
+    "purged",  # an idle slot's state was dropped to make room
+    "chunk_reused",
+    "idle_saved",  # an idle slot is about to be saved to the host prompt cache
+    "one_token",  # the whole prompt was cached, and its last token is evaluated all the same
+    "cache_saved",
+    "cache_kept",  # a save that was not needed: the cache has it
+    "cache_obsolete",  # a cached prompt dropped since a longer one begins with it
+    "cache_loaded",
+    "cache_evicted",
+    "cache_refused",  # the state is larger than the host prompt cache
+    "cache_load_failed",
+]
+
+
+class SlotEvent(msgspec.Struct, frozen=True, gc=False):
+    """One line on what a slot or the host prompt cache did. Their order is the order of the log."""
+
+    kind: EventKind
+    slot: int | None  # None for lines of the host prompt cache
+    task: int | None  # None where the slot has none yet, or no longer
+    numbers: dict[str, float]  # by the names of `events.py`: `similarity`, `keep`, `n_tokens`, ...
+    text: str  # the message, without timestamp and level
+    instance: str = ""
+
+
 class CacheState(msgspec.Struct, frozen=True):
     """The host prompt cache, from its last `cache state` line."""
 
@@ -200,10 +243,18 @@ class LogFacts(msgspec.Struct, frozen=True):
     reuses: tuple[PromptReuse, ...] = ()
     requests: int = 0  # whose timings were printed, kept above or not
     cache_state: CacheState | None = None
+    events: tuple[SlotEvent, ...] = ()  # the last 100,000 at most; of one large read, of its end
+    # of the whole log: checkpoints, shifts, truncations, re-evaluations, and what the host cache
+    # did, by kind; `truncated` with replies cut short, `kv_full` where a batch found no room
+    event_counts: dict[str, int] = {}
+    prompt_cache: bool | None = None  # whether the host prompt cache is on; None: not told
+    checkpoint_limit: int | None = None  # context checkpoints a slot may keep; None: not told
     crash: Crash | None = None
     failure: LogFailure | None = None
     forced_stop: bool = False  # a second interrupt ended it at once; not a crash
     error_lines: tuple[str, ...] = ()  # the last that report an error, without prefixes
+    warnings: int = 0  # lines of level W among the last 64 KiB
+    warning_lines: tuple[str, ...] = ()  # the last of these, each once, without prefixes
     last_lines: tuple[str, ...] = ()  # the last of all, without prefixes
     bytes_read: int = 0
 

@@ -19,6 +19,7 @@ from benchsuite.logform.blocks import (
     line_at,
 )
 from benchsuite.logform.crash import CrashReader
+from benchsuite.logform.events import EventReader
 from benchsuite.logform.facts import (
     CacheState,
     LogFacts,
@@ -29,7 +30,13 @@ from benchsuite.logform.facts import (
 from benchsuite.logform.instances import MOST_INSTANCES, Instances
 from benchsuite.logform.lines import LINE_BYTES, read_line
 from benchsuite.logform.slots import SlotReader, parse_cache_state
-from benchsuite.logform.start import parse_build, parse_cpu_features, parse_verbosity
+from benchsuite.logform.start import (
+    parse_build,
+    parse_checkpoint_limit,
+    parse_cpu_features,
+    parse_prompt_cache,
+    parse_verbosity,
+)
 from benchsuite.logform.tail import Scan, Tail
 
 BLOCK_BYTES = 1024 * 1024
@@ -54,12 +61,15 @@ class LogReader:
 
     def __init__(self) -> None:
         self._slots = SlotReader()
+        self._events = EventReader()
         self._instances = Instances(self)
         self._crashes: dict[str, CrashReader] = {}
         self._build: str | None = None
         self._verbosity: int | None = None
         self._cpu_features = ""
         self._cache_state: CacheState | None = None
+        self._prompt_cache: bool | None = None
+        self._checkpoint_limit: int | None = None
         self._partial = b""
         self._skipping = False  # within a line of which enough was kept
         self._tail = Tail()
@@ -90,6 +100,7 @@ class LogReader:
                     b"kv cache rm": reuse,
                     b"memory breakdown": self._instances.take_table,
                     b"  - ": self._instances.take_table,
+                    **self._events.slot_marks(),
                 },
             ),
             Marks(
@@ -101,7 +112,7 @@ class LogReader:
                     rb"ing(?:, n_slots| slots)": self._instances.take_slots,  # initializing
                 },
             ),
-            Marks(b"K", 1, {rb"V\b": self._instances.take_memory}),
+            Marks(b"K", 1, {rb"V\b": self._take_kv}),
             Marks(b"G", 1, {b"GML_ASSERT": self._take_assert}),
         )
         self._single_marks: tuple[tuple[bytes, Take], ...] = (
@@ -120,6 +131,8 @@ class LogReader:
             (b"build", self._take_build),
             (b"verbosity = ", self._take_verbosity),
             (b"system_info", self._take_system),
+            (b"prompt cache is ", self._take_prompt_cache),
+            (b"context checkpoints ", self._take_checkpoint_limit),
             (b"listening", self._instances.take_listening),
             (b"new slot", self._instances.take_new_slot),
             (b"using device ", self._instances.take_used_device),
@@ -143,6 +156,10 @@ class LogReader:
     def reuses(self) -> list[PromptReuse]:
         """What each task found in its slot, in order."""
         return self._slots.reuses
+
+    def keep_events(self) -> None:
+        """Read the events of what was fed; whoever follows a log does so as it grows."""
+        _ = self._events.events
 
     def feed(self, chunk: bytes) -> None:
         """Read the next bytes of the log, cut anywhere.
@@ -184,6 +201,7 @@ class LogReader:
         """Read whole lines, `block[:limit]`."""
         if self._continued is not None:
             self._continue(block, 0, limit)
+        self._events.take_block(block, limit)
         hits = self._find(block, limit)
         hits.sort(key=by_position)
         number = 0
@@ -277,6 +295,10 @@ class LogReader:
                 return
             limit = position
 
+    def _take_kv(self, block: bytes, position: int, end: int) -> None:
+        if not self._events.take_no_room(block, position - 1):
+            self._instances.take_memory(block, position, end)
+
     def _take_named_timing(self, block: bytes, position: int, end: int) -> None:
         if not self._slots.put_timing_aside(block, position, end, _DECODE_LINES):
             self._take_timing(block, position, end)
@@ -320,6 +342,16 @@ class LogReader:
             text = read_line(line_at(block, position, end)).text
             self._cpu_features = parse_cpu_features(text) or ""
 
+    def _take_prompt_cache(self, block: bytes, position: int, end: int) -> None:
+        self._prompt_cache = parse_prompt_cache(
+            read_line(line_at(block, position, end)).text, self._prompt_cache
+        )
+
+    def _take_checkpoint_limit(self, block: bytes, position: int, end: int) -> None:
+        self._checkpoint_limit = parse_checkpoint_limit(
+            read_line(line_at(block, position, end)).text, self._checkpoint_limit
+        )
+
     def facts(self) -> LogFacts:
         """What was read so far; a last line without newline is left out until it is complete."""
         scan = self._scan()
@@ -340,10 +372,16 @@ class LogReader:
             reuses=tuple(self.reuses),
             requests=self._slots.timed,
             cache_state=self._cache_state,
+            events=tuple(self._events.events),
+            event_counts=dict(self._events.counts),
+            prompt_cache=self._prompt_cache,
+            checkpoint_limit=self._checkpoint_limit,
             crash=scan.crash or self._instances.child_crash,
             failure=scan.failure,
             forced_stop=scan.forced_stop,
             error_lines=scan.errors,
+            warnings=scan.warnings,
+            warning_lines=scan.warning_lines,
             last_lines=scan.last_lines,
             bytes_read=self._bytes_read,
         )

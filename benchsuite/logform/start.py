@@ -18,6 +18,7 @@ _BUILD = (
     re.compile(r"\bbuild=(\d{1,9}) commit=\"?(\w+)"),  # ik_llama
     re.compile(r'"build":\s*(\d{1,9}),\s*"commit":\s*"(\w+)"'),  # JSON of early 2024
 )
+_CHECKPOINTS = re.compile(r"context checkpoints enabled, max = (\d{1,9})")
 _VERBOSITY = re.compile(r"verbosity = (\d{1,12})")
 _SYSTEM = re.compile(r"system_info: [^|]*\|\s*(.*?)[\s|]*$")
 _LISTENING = re.compile(r"listening on (https?://\S+?)[\s.]*(?: - |$)")
@@ -58,6 +59,21 @@ def parse_new_slot(text: str) -> int | None:
     """The context of one slot, from the line that makes it."""
     match = _NEW_SLOT.search(text) or _N_CTX_SLOT.search(text)
     return None if match is None else int(match[1])
+
+
+def parse_prompt_cache(text: str, before: bool | None) -> bool | None:
+    """Whether the host prompt cache is on (build 10092 to 11549, level 4); else `before`."""
+    if "prompt cache is enabled" in text:
+        return True
+    return False if "prompt cache is disabled" in text else before
+
+
+def parse_checkpoint_limit(text: str, before: int | None) -> int | None:
+    """Context checkpoints that a slot may keep, 0 where they are off; else `before`."""
+    match = _CHECKPOINTS.search(text)
+    if match is not None:
+        return int(match[1])
+    return 0 if "context checkpoints disabled" in text else before
 
 
 def parse_build(text: str) -> str | None:

@@ -16,6 +16,9 @@ TAIL_BYTES = 65536
 """So much of the end is kept, for last lines, errors and whatever a dying server printed."""
 LAST_LINES = 40
 _BEFORE_BYTES = 2048
+_WARNING_LINES = 10
+_WARNING_MARKS = (b"W ", b"WARN", b'"warn')
+"""In every line of level W: `0.01.2 W srv`, ik_llama's `WARN [`, JSON's `"level":"warn"`."""
 _MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
 
 
@@ -25,6 +28,8 @@ class Scan(msgspec.Struct, frozen=True):
     crash: Crash | None
     failure: LogFailure | None
     errors: tuple[str, ...]
+    warnings: int  # lines of level W
+    warning_lines: tuple[str, ...]  # the last of these, each once
     last_lines: tuple[str, ...]
     forced_stop: bool
 
@@ -75,10 +80,17 @@ class Tail:
                 continue
             failures.take(line, serving=serving(line.instance))
             readers.setdefault(line.instance, CrashReader()).take(line)
+        warned = [
+            text
+            for raw in marked_lines(tail, _WARNING_MARKS)
+            if (line := read_line(raw)).level == "W" and (text := line.text.strip())
+        ]
         return Scan(
             crash=next((reader.crash for reader in readers.values() if reader.crash), None),
             failure=failures.failure,
             errors=tuple(failures.errors),
+            warnings=len(warned),
+            warning_lines=_last_distinct(warned),
             last_lines=tuple(
                 text
                 for raw in tail.rsplit(b"\n", LAST_LINES + 1)[-LAST_LINES - 1 : -1]
@@ -86,3 +98,9 @@ class Tail:
             ),
             forced_stop=b"Received second interrupt" in tail,
         )
+
+
+def _last_distinct(lines: list[str]) -> tuple[str, ...]:
+    """The last few lines, each once, in the order of their last appearance."""
+    found = list(dict.fromkeys(reversed(lines)))[:_WARNING_LINES]
+    return tuple(reversed(found))

@@ -106,6 +106,40 @@ class ServerEnd(msgspec.Struct, frozen=True):
     crash: str | None = None  # one sentence, from the log or the signal
 
 
+Cause = Literal[
+    "another slot was chosen",
+    "slot overwritten",  # another request took the slot
+    "slot cleared",  # the server dropped or moved away what the slot held
+    "first difference",  # no shortfall: the prompt differs from what was left
+    "checkpoint missing",  # sliding window or recurrent state: everything was evaluated again
+    "checkpoint short",  # sliding window or recurrent state: restored short of the prefix
+    "host cache off",
+    "host cache full",
+    "context shift",
+    "cache_prompt off",
+    "pinned to an empty slot",
+    "at least one token",  # no shortfall: the last token of a prompt is always evaluated
+    "not known",
+]
+"""Why prompt tokens were evaluated again."""
+
+
+class Reevaluation(msgspec.Struct, frozen=True):
+    """One request whose prompt was evaluated again where an earlier request had left tokens."""
+
+    labels: dict[str, str]  # of the request
+    cached: int  # prompt tokens
+    common_prefix: int | None  # with what one earlier request left behind; None: not known
+    cause: Cause
+    sentence: str  # the cause in words, with slots and requests named
+    evidence: tuple[str, ...] = ()  # log lines, numbers, and what could not be seen
+
+    @property
+    def short(self) -> bool:
+        """Whether fewer tokens were cached than could have been, the last one left out."""
+        return self.cause not in ("first difference", "at least one token")
+
+
 class Launch(msgspec.Struct, frozen=True):
     """One variant's trial: the server, what went wrong, where its log is."""
 
@@ -117,6 +151,7 @@ class Launch(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     log: str | None = None  # file name inside the run's folder
     warnings: tuple[str, ...] = ()
+    reevaluations: tuple[Reevaluation, ...] = ()  # in the order of the requests
     # what the model file and the flags make of `kv_mib`, `kv_cells` and `rs_mib`: exact, without
     # print quantum; a metric that the model has no memory of is not among them
     analytic: tuple[Measurement, ...] = ()

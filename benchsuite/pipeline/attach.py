@@ -16,6 +16,7 @@ from typing import Literal
 from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.collect.explain import Explained
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
@@ -31,7 +32,7 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.pipeline.context import Outcome, RunContext
-from benchsuite.pipeline.driving import drive
+from benchsuite.pipeline.driving import drive, explain
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.processes import tree_ids
@@ -60,6 +61,7 @@ class AttachDrive:
         self._watch: Watch | None = None
         self._log: LogFollower | None = None
         self._facts: ServerFacts | None = None
+        self._explained = Explained()
         self._doing = "connecting"
 
     async def run(self) -> Outcome:
@@ -106,12 +108,13 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
-            await self._steps(client)
+            watch = await self._steps(client)
+            self._explained = await explain(client, watch, self._log, self._facts)
         finally:
             await client.aclose()
         return None
 
-    async def _steps(self, client: LlamaClient) -> None:
+    async def _steps(self, client: LlamaClient) -> Watch:
         self._watch = watch = Watch(
             client,
             self._variant.name,
@@ -129,6 +132,7 @@ class AttachDrive:
             self._tell,
             chat_by_template=self._log is None,
         )
+        return watch
 
     async def _wait_until_ready(self, client: LlamaClient) -> None:
         limit = self._context.plan.limits.start
@@ -183,7 +187,8 @@ class AttachDrive:
             facts,
             end=ServerEnd(how="left running"),
             failure=failure,
-            warnings=() if watch is None else tuple(watch.warnings),
+            warnings=(*(() if watch is None else watch.warnings), *self._explained.warnings),
+            reevaluations=self._explained.reevaluations,
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
 

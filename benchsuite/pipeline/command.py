@@ -63,7 +63,9 @@ def run_command(
     prepared = [
         prepare(workspace, scenario, options, os.environ) for scenario in workspace.find(words)
     ]
-    finished = _run_all(prepared, workspace, quiet=given["quiet"], json_to=json_to)
+    finished = _run_all(
+        prepared, workspace, quiet=given["quiet"], verbose=given["verbose"], json_to=json_to
+    )
     return worst_code([_code(done) for done in finished]), _failures(finished)
 
 
@@ -90,7 +92,12 @@ def show_command(word: str, given: Mapping[str, Any]) -> str:
 
 
 def _run_all(
-    prepared: Sequence[Prepared], workspace: Workspace, *, quiet: bool, json_to: str | None
+    prepared: Sequence[Prepared],
+    workspace: Workspace,
+    *,
+    quiet: bool,
+    verbose: bool,
+    json_to: str | None,
 ) -> list[Finished]:
     finished: list[Finished] = []
     for one in prepared:
@@ -103,6 +110,7 @@ def _run_all(
                 done.baselines,
                 stored=workspace.display(done.folder),
                 style=style_for(sys.stdout, os.environ),
+                verbose=verbose,
             )
             sys.stdout.write(text)
             sys.stdout.flush()

@@ -6,18 +6,23 @@ server needs to load, so neither waits for the other.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.explain import Explained, explain_requests
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import Driver, Hooks
 from benchsuite.drive.prompts import PromptBook
-from benchsuite.errors import ConnectionLostError
+from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
+from benchsuite.model.record import ServerFacts
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
+
+_EXPLAIN_SECONDS = 20.0
 
 
 async def wait_for(
@@ -58,6 +63,26 @@ async def drive(
         await driver.run(variant.steps)
     finally:
         await watch.stop()
+
+
+async def explain(
+    client: LlamaClient, watch: Watch, log: LogFollower | None, facts: ServerFacts
+) -> Explained:
+    """Why prompts were evaluated again; to be asked once every step is done and measured.
+
+    Nothing that goes wrong here may cost a run what it measured: it becomes a warning.
+    """
+    try:
+        async with asyncio.timeout(_EXPLAIN_SECONDS):
+            if log is not None:
+                log.poll()
+            seen = None if log is None else log.facts()
+            return await explain_requests(client, watch.asked, seen, facts, foreign=watch.foreign)
+    except TimeoutError:
+        why = f"the server took longer than {_EXPLAIN_SECONDS:g} s"
+    except (BenchsuiteError, OSError, LookupError, ArithmeticError, TypeError, ValueError) as error:
+        why = str(error) or type(error).__name__
+    return Explained(warnings=(f"why prompts were evaluated again is not told: {why}",))
 
 
 def _evidence(log: LogFollower) -> LogFacts:

@@ -36,6 +36,7 @@ from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
 
 if TYPE_CHECKING:
+    from benchsuite.collect.explain import Explained
     from benchsuite.collect.watch import Watch
 
 _PORT_TRIES = 5
@@ -73,6 +74,7 @@ class LaunchDrive:
         self._log: LogFollower | None = None
         self._watch: Watch | None = None
         self._facts: ServerFacts | None = None
+        self._explained: Explained | None = None
         self._doing = "starting"
         self._start_ms: float | None = None
         self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
@@ -139,7 +141,7 @@ class LaunchDrive:
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
         from benchsuite.collect.watch import Watch
-        from benchsuite.pipeline.driving import drive
+        from benchsuite.pipeline.driving import drive, explain
 
         server, log, target = self._server, self._log, self._target
         if server is None or log is None:
@@ -172,6 +174,7 @@ class LaunchDrive:
             )
             prompts = self._context.prompts
             await drive(self._variant, prompts, client, watch, self._tell, chat_by_template=False)
+            self._explained = await explain(client, watch, log, self._facts)
         finally:
             await client.aclose()
         if (end := server.poll()) is not None:
@@ -219,7 +222,7 @@ class LaunchDrive:
     def _bring_home(
         self, started_at: str, failure: Failure | None, end: ServerEnd | None
     ) -> Outcome:
-        watch, target = self._watch, self._target
+        watch, target, found = self._watch, self._target, self._explained
         measured = [] if watch is None else list(watch.measurements)
         unmeasured = [] if watch is None else list(watch.unmeasured)
         log, log_warnings = LogFacts(), tuple[str, ...]()
@@ -268,7 +271,12 @@ class LaunchDrive:
             end=end,
             failure=failure,
             log=None if self._server is None else self._server.log_path.name,
-            warnings=(*(() if watch is None else watch.warnings), *log_warnings),
+            warnings=(
+                *(() if watch is None else watch.warnings),
+                *(() if found is None else found.warnings),
+                *log_warnings,
+            ),
+            reevaluations=() if found is None else found.reevaluations,
             analytic=analytic,
             analytic_unknown=unknown,
         )

@@ -38,7 +38,7 @@ class LogInspection(msgspec.Struct, frozen=True):
 
 
 def render_inspection_json(found: LogInspection) -> bytes:
-    """`{build, measurements[], crash, failure, unreadable[], ...}` with a newline at its end."""
+    """`{build, measurements[], events, crash, failure, unreadable[], ...}` and a newline."""
     facts = found.facts
     crash = failure = None
     if facts.crash is not None:
@@ -74,6 +74,8 @@ def render_inspection_json(found: LogInspection) -> bytes:
         "buffers": facts.load.buffers,
         "cache_state": facts.cache_state,
         "requests": facts.requests,
+        "events": facts.event_counts,
+        "warnings": {"lines": facts.warnings, "last": facts.warning_lines},
         "crash": crash,
         "failure": failure,
         "notes": facts.load.notes,
@@ -106,6 +108,32 @@ def render_inspection(found: LogInspection, style: Style | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+_EVENTS = (
+    ("full_reprocessing", "full re-evaluation", "full re-evaluations"),
+    ("checkpoint_created", "checkpoint made", "checkpoints made"),
+    ("checkpoint_restored", "checkpoint restored", "checkpoints restored"),
+    ("cache_saved", "prompt-cache save", "prompt-cache saves"),
+    ("cache_loaded", "prompt-cache load", "prompt-cache loads"),
+    ("cache_evicted", "prompt-cache eviction", "prompt-cache evictions"),
+    ("context_shift", "context shift", "context shifts"),
+    ("truncated", "truncation", "truncations"),
+    ("kv_full", "time without room in the KV cache", "times without room in the KV cache"),
+)
+
+
+def _event_words(facts: LogFacts) -> str:
+    """How many events of the kinds that matter at a glance; empty where there were none."""
+    counts = dict(facts.event_counts)
+    # a save is announced before it turns out that the cache has the prompt, or is too small
+    unsaved = counts.get("cache_kept", 0) + counts.get("cache_refused", 0)
+    counts["cache_saved"] = max(0, counts.get("cache_saved", 0) - unsaved)
+    return ", ".join(
+        f"{counts[kind]} {one if counts[kind] == 1 else many}"
+        for kind, one, many in _EVENTS
+        if counts.get(kind, 0)
+    )
+
+
 def _server(facts: LogFacts) -> str:
     words = [facts.build or "an unknown build"]
     if facts.n_slots is not None:
@@ -134,6 +162,11 @@ def _findings(found: LogInspection, look: Style) -> list[str]:
         limit = "no limit" if state.limit_mib is None else f"limit {state.limit_mib:.2f} MiB"
         words = f"{state.prompts} prompts, {state.mib:.2f} MiB ({limit})"
         told.append(("prompt cache", words, "cyan"))
+    if counts := _event_words(facts):
+        told.append(("events", counts, "cyan"))
+    if facts.warnings:
+        words = f"{facts.warnings} lines near the end, the last: {facts.warning_lines[-1]}"
+        told.append(("warnings", words, "cyan"))
     told += [("note", note, "cyan") for note in facts.load.notes]
     told += [("", text, "red") for text in found.unreadable]
     lines = [""] if told else []

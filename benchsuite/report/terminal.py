@@ -15,6 +15,7 @@ from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.layout import Style, cells, columns, cut, name_above, pad, safe, wrap
 from benchsuite.report.measured import key_rows, variants_of
+from benchsuite.report.reevaluations import reevaluation_lines
 from benchsuite.store.baselines import Baselines, unit_of
 
 _COLOURS = {
@@ -39,6 +40,7 @@ def render_run(
     *,
     stored: str | None = None,
     style: Style | None = None,
+    verbose: bool = False,
 ) -> str:
     """A judged run as text that ends in its verdict line and a newline.
 
@@ -47,6 +49,7 @@ def render_run(
         baselines: Shown beside the measurements; None shows none.
         stored: Where the run is stored; None leaves the line out.
         style: None is plain text of 80 columns.
+        verbose: Tell of every prompt that was evaluated again, with the evidence.
     """
     look = style or Style()
     blocks = [
@@ -54,6 +57,7 @@ def render_run(
         _gate_lines(record, look),
         _not_applicable_lines(record, look),
         _failure_lines(record, look),
+        reevaluation_lines(record, look, verbose=verbose),
         _measured_lines(record, baselines, look),
         _differs_lines(record, look),
         _foot(record, baselines, stored, look),

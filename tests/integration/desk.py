@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchsuite.server.tiny.kinds import DEFAULT_KIND
 from benchsuite.server.tiny_model import tiny_model
 
 REPOSITORY = Path(__file__).parents[2]
@@ -104,9 +105,9 @@ class Desk:
         record: dict[str, Any] = json.loads((newest / "record.json").read_text())
         return record
 
-    def tiny_model(self) -> Path:
-        """The path of the tiny model."""
-        return tiny_model(Path(self.env["XDG_CACHE_HOME"]) / "benchsuite")
+    def tiny_model(self, kind: str = DEFAULT_KIND) -> Path:
+        """The path of a tiny model."""
+        return tiny_model(Path(self.env["XDG_CACHE_HOME"]) / "benchsuite", kind=kind)
 
     def scenario_text(self, name: str) -> str:
         """A shipped scenario's text."""

@@ -87,3 +87,18 @@ def test_a_log_that_cannot_be_read_is_a_usage_error(
     """A missing file, and a folder."""
     assert run_command_line(["inspect", "log", name]) == 2
     assert name in capsys.readouterr().err
+
+
+def test_events_and_warnings_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a line for people, and by kind for programs."""
+    log = LOGS.parent / "events" / "real_10092_small_host_cache.log"
+    run_command_line(["inspect", "log", str(log), "--json"])
+    body = json.loads(capsys.readouterr().out)
+    assert body["events"]["cache_evicted"] == 6
+    assert body["warnings"]["lines"] == 6
+    assert "removing oldest entry" in body["warnings"]["last"][-1]
+    run_command_line(["inspect", "log", str(log)])
+    out = " ".join(capsys.readouterr().out.split())
+    # 13 saves were announced, 6 of prompts that the cache had
+    assert "events: 7 prompt-cache saves, 6 prompt-cache evictions" in out
+    assert "warnings: 6 lines near the end, the last: srv" in out

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchsuite.client.body import ChatParts, completion_reply, read_timings
+from benchsuite.client.fields import read_piece
 from benchsuite.client.reply import Stamps
 from benchsuite.errors import ServerLiedError
 
@@ -121,3 +122,14 @@ def test_replies_of_2024_name_slot_and_end_otherwise() -> None:
     final = {"slot_id": 3, "stopped_limit": True, "stopped_eos": False, "tokens_evaluated": 9}
     reply = completion_reply(final, "", STAMPS, ())
     assert (reply.slot, reply.finish, reply.cached_tokens) == (3, "limit", None)
+
+
+def test_a_token_has_an_id_and_a_text() -> None:
+    """Bytes that are no text are shown as escapes; a bare id is a build without pieces."""
+    assert read_piece({"id": 332, "piece": "h"}, "/tokenize") == (332, "h")
+    assert read_piece({"id": 200, "piece": [195]}, "/tokenize") == (200, "\\xc3")
+    assert read_piece(7, "/tokenize") == (7, "<7>")
+    assert read_piece({"id": 7}, "/tokenize") == (7, "<7>")
+    for wrong in ("x", {"piece": "h"}, {"id": True, "piece": "h"}, {"id": "1"}):
+        with pytest.raises(ServerLiedError):
+            read_piece(wrong, "/tokenize")
