@@ -29,7 +29,7 @@ from benchsuite.logform.facts import (
 )
 from benchsuite.logform.instances import MOST_INSTANCES, Instances
 from benchsuite.logform.lines import LINE_BYTES, read_line
-from benchsuite.logform.slots import SlotReader, parse_cache_state
+from benchsuite.logform.slots import DECODE_LINES, SlotReader, parse_cache_state
 from benchsuite.logform.start import (
     parse_build,
     parse_checkpoint_limit,
@@ -48,8 +48,6 @@ _JSON = b'{"type":"'
 """How each line of `--log-jsonl` begins (build 11434)."""
 _TIMING, _LAUNCH, _REUSE = b"prompt eval time", b"processing task", b", end)"
 _CACHE_STATE = b"cache state: "
-_DECODE_LINES = 8
-"""How far below its prompt's line a task's line of decoding may stand."""
 
 
 class LogReader:
@@ -81,28 +79,16 @@ class LogReader:
         self._json = False  # `--log-jsonl`
         self._named: set[bytes] = set()  # bare marks whose lines name their slot in this log
         self._searched: set[bytes] = set()  # bare marks that this block was searched for
-        timing = self._slot_take(_TIMING, self._take_named_timing)
+        self._load_began = False  # since the present block's lines were found
         take_launch = self._slots.put_aside(self._slots.take_launch)
         take_reuse = self._slots.put_aside(self._slots.take_reuse)
-        launch = self._slot_take(_LAUNCH, take_launch)
-        reuse = self._slot_take(_REUSE, take_reuse)
+        self._slot_marks = self._find_slots(self._take_named_timing, take_launch, take_reuse)
+        self._first_slot_marks = self._find_slots(
+            self._naming(_TIMING, self._take_named_timing),
+            self._naming(_LAUNCH, take_launch),
+            self._naming(_REUSE, take_reuse),
+        )
         self._marks: tuple[Marks, ...] = (
-            # `slot NAME: id N | task N | MESSAGE`, and the rows of the memory table
-            Marks(
-                b"| ",
-                4,
-                {
-                    _TIMING: timing,
-                    _LAUNCH: launch,
-                    b"cached n_": reuse,
-                    b"n_past = ": reuse,
-                    b"n_tokens = ": reuse,
-                    b"kv cache rm": reuse,
-                    b"memory breakdown": self._instances.take_table,
-                    b"  - ": self._instances.take_table,
-                    **self._events.slot_marks(),
-                },
-            ),
             Marks(
                 b"z",
                 1,
@@ -211,7 +197,8 @@ class LogReader:
             take(block, position, end)
             if self._continued is not None:
                 self._continue(block, end + 1, limit)
-            if len(self._named) + len(self._searched) < len(self._bare_marks):
+            if self._load_began:
+                self._load_began = False
                 hits[number:] = sorted(
                     hits[number:] + self._find_bare(block, end, limit), key=by_position
                 )
@@ -222,6 +209,8 @@ class LogReader:
     def _find(self, block: bytes, limit: int) -> list[Hit]:
         """The lines to read, in any order."""
         hits = []
+        all_named = len(self._named) == len(self._bare_marks)
+        hits += (self._slot_marks if all_named else self._first_slot_marks).find(block, 0, limit)
         for marks in self._marks:
             hits += marks.find(block, 0, limit)
         for mark, take in self._single_marks:
@@ -248,7 +237,25 @@ class LogReader:
                 hits += find_mark(block, start, limit, mark, take)
         return hits
 
-    def _slot_take(self, mark: bytes, take: Take) -> Take:
+    def _find_slots(self, timing: Take, launch: Take, reuse: Take) -> Marks:
+        """The marks of `slot NAME: id N | task N | MESSAGE`, and of the memory table's rows."""
+        return Marks(
+            b"| ",
+            4,
+            {
+                _TIMING: timing,
+                _LAUNCH: launch,
+                b"cached n_": reuse,
+                b"n_past = ": reuse,
+                b"n_tokens = ": reuse,
+                b"kv cache rm": reuse,
+                b"memory breakdown": self._instances.take_table,
+                b"  - ": self._instances.take_table,
+                **self._events.slot_marks(),
+            },
+        )
+
+    def _naming(self, mark: bytes, take: Take) -> Take:
         """Reads a line that names its slot, and remembers that this log's do."""
 
         def named(block: bytes, position: int, end: int) -> None:
@@ -276,6 +283,7 @@ class LogReader:
     def load_began(self) -> None:
         """For readers of lines: another server may be printing from here on."""
         self._named.clear()
+        self._load_began = True
 
     def _continue(self, block: bytes, start: int, limit: int) -> None:
         """Give the next lines to whoever asked for them."""
@@ -300,12 +308,12 @@ class LogReader:
             self._instances.take_memory(block, position, end)
 
     def _take_named_timing(self, block: bytes, position: int, end: int) -> None:
-        if not self._slots.put_timing_aside(block, position, end, _DECODE_LINES):
-            self._take_timing(block, position, end)
+        if self._slots.put_timing_aside(block, position, end):
+            self._continued = (DECODE_LINES, self._slots.take_line_below)
 
     def _take_timing(self, block: bytes, position: int, end: int) -> None:
         if self._slots.take_prompt_timing(block, position, end, lambda at: self.before(block, at)):
-            self._continued = (_DECODE_LINES, self._slots.take_decode_timing)
+            self._continued = (DECODE_LINES, self._slots.take_line_below)
 
     def _take_assert(self, block: bytes, position: int, end: int) -> None:
         self._note_crash(line_at(block, position, end))

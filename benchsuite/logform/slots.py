@@ -18,8 +18,10 @@ from benchsuite.logform.lines import read_instance
 
 KEEP = 100_000
 """So many launches, timings and reuses are kept each; beyond, the oldest half is dropped."""
-_PUT_ASIDE = 60_000
-"""So many lines wait to be matched, about 20 MB; beyond, the oldest are dropped."""
+_PUT_ASIDE = 30_000
+"""So many lines wait to be matched, about 10 MB; beyond, the oldest are dropped."""
+DECODE_LINES = 8
+"""How far below its prompt's line a task's line of decoding may stand."""
 
 # a search for these begins at a literal, which is what makes it fast
 _SLOT = re.compile(rb"id +(\d{1,9}) \| task (-?\d{1,12})")
@@ -77,7 +79,10 @@ class SlotReader:
         self._launches: list[SlotLaunch] = []
         self._timings: list[SlotTiming] = []
         self._reuses: list[PromptReuse] = []
-        self._aside: deque[tuple[Take, bytes, int]] = deque(maxlen=_PUT_ASIDE)
+        self._aside: deque[tuple[Callable[..., None], bytes | bytearray, int]] = deque(
+            maxlen=_PUT_ASIDE
+        )
+        self._open: list[bytearray] = []  # of those, timings whose lines below are still to come
         # prompt lines whose decode line has not come, by instance and slot
         self._pending: dict[tuple[str, int | None], SlotTiming] = {}
         self._reused: dict[tuple[str, int], int] = {}
@@ -116,35 +121,38 @@ class SlotReader:
 
         return later
 
-    def put_timing_aside(self, block: bytes, position: int, end: int, lines: int) -> bool:
-        """Put a `prompt eval time` line that names its slot aside, with some lines below it.
-
-        Args:
-            block: Whole lines, and maybe a part of another.
-            position: Of `prompt eval time`.
-            end: Of its line.
-            lines: How far below it the line of decoding may stand.
+    def put_timing_aside(self, block: bytes, position: int, end: int) -> bool:
+        """Put a `prompt eval time` line that names its slot aside, with the lines below it.
 
         Returns:
-            False if the line of decoding may be beyond the block; nothing was put aside then.
+            True if `take_line_below` is to be given the next lines, since the very next one is not
+            the line of decoding, or not there yet.
         """
-        last = block.find(b"\n", end + 1)
-        if block.find(b"       eval time", end, last) < 0:
-            for _ in range(lines - 1):
-                if last < 0:
-                    break
-                last = block.find(b"\n", last + 1)
-        if last < 0:
-            return False
         start = block.rfind(b"\n", 0, position) + 1
+        last = block.find(b"\n", end + 1)
         self.timed += 1
-        self._aside.append((self._take_both, block[start : last + 1], position - start))
+        told = block[max(start, block.rfind(b"id ", start, position)) : position]
+        if last >= 0 and block.find(told + b"       eval time", end, last) >= 0:
+            self._aside.append((self._take_both, block[start : last + 1], position - start))
+            return False
+        lines = bytearray(block[start : end + 1])
+        self._aside.append((self._take_both, lines, position - start))
+        self._open = [one for one in self._open if one.count(b"\n") <= DECODE_LINES]
+        self._open.append(lines)
         return True
 
-    def _take_both(self, lines: bytes, position: int, end: int) -> None:
-        if self._read_timing(lines, position, end, lambda start: []):
+    def take_line_below(self, line: bytes) -> None:
+        """A line below a `prompt eval time` line: maybe the one of decoding."""
+        for lines in self._open:
+            lines.extend(line + b"\n")
+        if self._pending:
+            self._read_decode_timing(line)
+
+    def _take_both(self, lines: bytes | bytearray, position: int, end: int) -> None:
+        self._open = [one for one in self._open if one is not lines]
+        if self._read_timing(bytes(lines), position, end, lambda start: []):
             for line in lines[end + 1 :].split(b"\n"):
-                self._read_decode_timing(line)
+                self._read_decode_timing(bytes(line))
 
     def take_launch(self, block: bytes, position: int, end: int) -> None:
         """`processing task`: a slot begins a task."""
@@ -244,11 +252,6 @@ class SlotReader:
             number, task, float(prompt[1]), int(prompt[2]), instance=instance
         )
         return True
-
-    def take_decode_timing(self, line: bytes) -> None:
-        """A line below a `prompt eval time` line, if it is the one of decoding."""
-        self._match()
-        self._read_decode_timing(line)
 
     def _read_decode_timing(self, line: bytes) -> None:
         match = _TIMING.search(line)

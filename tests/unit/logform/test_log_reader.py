@@ -152,6 +152,34 @@ def test_timings_of_two_slots_that_interleave_stay_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("polls", [False, True])
+def test_interleaved_timings_cut_anywhere_are_whole(polls: bool) -> None:
+    """Other lines between, a cut at any byte, and snapshots lose no line of decoding."""
+    log = (
+        b"slot print_timing: id  0 | task 5 | prompt eval time = 1.00 ms / 10 tokens (\n"
+        b"srv  update_slots: all slots are idle\n"
+        b"slot print_timing: id  1 | task 6 | prompt eval time = 2.00 ms / 20 tokens (\n"
+        b"slot print_timing: id  1 | task 6 |        eval time = 4.00 ms / 40 tokens (\n"
+        b"que  start_loop: waiting\n"
+        b"slot print_timing: id  0 | task 5 |        eval time = 3.00 ms / 30 tokens (\n"
+        b"slot print_timing: id  2 | task 7 | prompt eval time = 5.00 ms / 50 tokens (\n"
+        b"slot print_timing: id  2 | task 7 |        eval time = 6.00 ms / 60 tokens (\n"
+    )
+    for cut in range(len(log)):
+        reader = LogReader()
+        reader.feed(log[:cut])
+        if polls:
+            reader.facts()
+        reader.feed(log[cut:])
+        facts = reader.finish()
+        assert facts.requests == 3
+        assert sorted((t.slot, t.prompt_tokens, t.output_tokens) for t in facts.timings) == [
+            (0, 10, 30),
+            (1, 20, 40),
+            (2, 50, 60),
+        ]
+
+
 def test_performance_counters_at_exit_are_no_task() -> None:
     """`llama_perf_context_print` uses the same words."""
     facts = read(
