@@ -194,8 +194,9 @@ class LogReader:
         while number < len(hits):
             position, end, take = hits[number]
             number += 1
+            waiting = self._continued
             take(block, position, end)
-            if self._continued is not None:
+            if self._continued is not None and self._continued is not waiting:
                 self._continue(block, end + 1, limit)
             if self._load_began:
                 self._load_began = False
