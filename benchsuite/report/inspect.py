@@ -71,7 +71,12 @@ def render_inspection_json(found: LogInspection) -> bytes:
             }
             for m in found.measurements
         ],
+        "kv_buffers": facts.kv_buffers,
+        "kv_sizes": facts.kv_sizes,
+        "rs_buffers": facts.rs_buffers,
+        "rs_sizes": facts.load.rs_sizes,
         "buffers": facts.load.buffers,
+        "memory_table": {"at_exit": facts.load.exit_table, "at_fitting": facts.load.fit_table},
         "cache_state": facts.cache_state,
         "requests": facts.requests,
         "events": facts.event_counts,
@@ -104,6 +109,16 @@ def render_inspection(found: LogInspection, style: Style | None = None) -> str:
     if others:
         rows = [(f"{b.kind} {safe(b.device)}".strip(), f"{b.mib:.2f} MiB") for b in others]
         lines += ["", *_table(("other buffers", "size"), rows, look)]
+    for title, table in (
+        ("memory at exit", facts.load.exit_table),
+        ("memory estimated by fitting", facts.load.fit_table),
+    ):
+        rows = [
+            (safe(row.device), f"{row.model_mib} + {row.context_mib} + {row.compute_mib} MiB")
+            for row in table
+        ]
+        if rows:
+            lines += ["", *_table((title, "model + context + compute"), rows, look)]
     lines += _findings(found, look)
     return "\n".join(lines) + "\n"
 
@@ -142,12 +157,15 @@ def _server(facts: LogFacts) -> str:
         words.append(f"{facts.n_ctx_slot} tokens each")
     if facts.kv_unified is not None:
         words.append("unified KV" if facts.kv_unified else "per-slot KV")
+    names = {"cache-type-k": "K", "cache-type-v": "V"}
+    names |= {f"{flag}-draft": f"draft {name}" for flag, name in names.items()}
+    words += [f"{names[flag]} {kind}" for flag, kind in facts.kv_types.items()]
     words.append(f"{facts.requests} requests timed")
     return safe(", ".join(words))
 
 
 def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]], look: Style) -> list[str]:
-    made = columns([head, *rows], (look.width - 16, 14))
+    made = columns([head, *rows], (look.width - 27, 25))
     text = ["".join(row).rstrip() for row in made]
     return [look.paint(text[0], "dim"), *text[1:]]
 

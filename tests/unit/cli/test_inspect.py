@@ -49,6 +49,21 @@ def test_a_crash_is_taken_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert (body["crash"]["kind"], body["crash"]["device"]) == ("cuda", 0)
 
 
+def test_caches_and_memory_tables_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Types, cells and layers of each cache; rows of the tables at fitting and at exit."""
+    _, body = _json(capsys, "quantised_sliding_window")
+    assert [(size["cache"], size["k_type"], size["v_type"]) for size in body["kv_sizes"]] == [
+        ("full", "q8_0", "q8_0"),
+        ("swa", "q8_0", "q8_0"),
+    ]
+    _, body = _json(capsys, "fit_unsigned_wrap")
+    fitted = body["memory_table"]["at_fitting"]
+    assert fitted[0]["unaccounted_mib"] < 0
+    assert body["memory_table"]["at_exit"] == []
+    run_command_line(["inspect", "log", str(LOGS / "quantised_sliding_window.log")])
+    assert "K q8_0, V q8_0" in capsys.readouterr().out
+
+
 def test_a_failed_start_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """The line nearest to the cause."""
     _, body = _json(capsys, "real_10068_port_in_use")
