@@ -32,6 +32,10 @@ class LogInspection(msgspec.Struct, frozen=True):
     def unreadable(self) -> tuple[str, ...]:
         """Why KV memory, of target or draft, or recurrent state is unknown; each once."""
         found = [f"unreadable: {text}" for text in self.facts.unreadable]
+        for load in self.facts.loads:  # of a router's other children
+            if load.instance != self.facts.load.instance:
+                others = load.unreadable + load.unreadable_draft + load.unreadable_rs
+                found += [f"unreadable: [{load.instance}] {text}" for text in others]
         if not found:
             lost = [u.reason for u in self.unmeasured if u.name in ("kv_mib", "rs_mib")]
             found = [f"unreadable: {reason}" for reason in lost]
