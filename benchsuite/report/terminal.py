@@ -13,6 +13,7 @@ import msgspec
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
+from benchsuite.report.failures import failure_lines, known_issue_lines
 from benchsuite.report.layout import Style, cells, columns, cut, name_above, pad, safe, wrap
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_lines
@@ -29,7 +30,6 @@ _COLOURS = {
     "xfail": "dim",
 }
 _VERDICT_COLOURS = {"pass": "green", "inconclusive": "yellow", "interrupted": "yellow"}
-_LAST_LINES = 8
 _MIN_TABLE = 76  # columns; with less, each gate is told in lines of its own
 _MIN_REASON = 36  # columns; with less, the reason goes below its gate
 
@@ -56,7 +56,8 @@ def render_run(
         _head(record, look),
         _gate_lines(record, look),
         _not_applicable_lines(record, look),
-        _failure_lines(record, look),
+        known_issue_lines(record, look),
+        failure_lines(record, look),
         reevaluation_lines(record, look, verbose=verbose),
         _measured_lines(record, baselines, look),
         _differs_lines(record, look),
@@ -259,28 +260,6 @@ def _advises(gate: GateResult) -> bool:
     return gate.level == "advise" and gate.outcome in ("fail", "inconclusive", "xpass")
 
 
-def _failure_lines(record: RunRecord, look: Style) -> list[str]:
-    """How launches failed, with the last lines of their logs."""
-    lines: list[str] = []
-    for launch in record.launches:
-        failure = launch.failure
-        if failure is None:
-            continue
-        head = f"variant {launch.variant}, trial {launch.trial}: {failure.message}"
-        lines += [look.paint(part, "red") for part in wrap(safe(head), look.width)]
-        if failure.hint:
-            lines += wrap(safe(failure.hint), look.width, "  ")
-        if failure.unknowable:
-            words = f"unknown because of it: {', '.join(failure.unknowable)}"
-            lines += wrap(safe(words), look.width, "  ")
-        if failure.last_lines:
-            log = f" ({launch.log})" if launch.log else ""
-            lines.append(safe(f"  last lines of the server's log{log}:"))
-            last = failure.last_lines[-_LAST_LINES:]
-            lines += [f"  | {cut(safe(line), look.width - 4)}" for line in last]
-    return lines
-
-
 def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style) -> list[str]:
     rows, left_out = key_rows(record, baselines)
     if not rows:
@@ -325,7 +304,8 @@ def _foot(
     record: RunRecord, baselines: Baselines | None, stored: str | None, look: Style
 ) -> list[str]:
     lines = []
-    for warning in record.warnings:
+    expiries = [issue.expiry for issue in record.known_issues if issue.expiry]
+    for warning in (*record.warnings, *expiries):
         lines += wrap(safe(f"warning: {warning}"), look.width)
     for launch in record.launches:
         for warning in launch.warnings:
@@ -347,5 +327,8 @@ def _untold_reason(record: RunRecord) -> str:
     if verdict is None or verdict.outcome != "inconclusive":
         return ""
     shown = any(gate.outcome == "inconclusive" and gate.level == "block" for gate in record.gates)
-    failed = any(launch.failure is not None for launch in record.launches)
+    failed = any(
+        launch.failure is not None and launch.variant not in record.excused
+        for launch in record.launches
+    )
     return "" if shown or failed or not verdict.reasons else verdict.reasons[0]
