@@ -15,7 +15,7 @@ import msgspec
 
 from benchsuite.gate.seen import Seen, backend_of
 from benchsuite.model.record import Failure, Launch, RunRecord
-from benchsuite.model.scenario import BuildRange, KnownIssue, Scenario
+from benchsuite.model.scenario import KnownIssue, Scenario
 from benchsuite.model.verdict import GateResult, IssueResult
 from benchsuite.units import build_number
 
@@ -117,7 +117,7 @@ class _Settling:
             return f"variant {issue.variant} was not run"
         if any(one.failure and one.failure.kind == "unmet" for one in launches):
             return f"the server does not meet what variant {issue.variant} needs"
-        return self._wrong_place(issue) or _wrong_build(issue.builds, launches)
+        return self._wrong_place(issue) or _wrong_build(issue, launches)
 
     def _wrong_place(self, issue: KnownIssue) -> str:
         ours = self._record.fingerprint.deployment
@@ -247,8 +247,16 @@ def _explains(issue: KnownIssue, failure: Failure) -> bool:
     return failure.kind in _DEATHS and shows(issue.signature, failure)
 
 
-def _wrong_build(builds: BuildRange, launches: Sequence[Launch]) -> str:
-    """Why a range of builds leaves these servers out; empty where it does not."""
+def _wrong_build(issue: KnownIssue, launches: Sequence[Launch]) -> str:
+    """Why the builds meant leave these servers out; empty where they do not."""
+    for launch in launches:
+        told = launch.server.build or "unknown"
+        digits = told.rpartition("-")[2] or "unknown"
+        wanted = issue.commit
+        same = wanted is None or digits.startswith(wanted) or wanted.startswith(digits)
+        if not same:
+            return f"it is of commit {wanted}; this build is {told}"
+    builds = issue.builds
     if builds.first is None and builds.last is None:
         return ""
     first = "" if builds.first is None else f"b{builds.first}"

@@ -195,6 +195,7 @@ class KnownIssue(msgspec.Struct, frozen=True):
     signature: str = ""
     gate: str | None = None  # selector of the gates meant; None: every gate of the variant
     builds: BuildRange = BuildRange()
+    commit: str | None = None  # the build's commit begins with it: `7e4c0a9`
     backend: str | None = None  # as of `When`
     deployment: str | None = None
     expires: str | None = None  # ISO date, from which on `ci` refuses the entry

@@ -45,7 +45,8 @@ def failure_lines(record: RunRecord, look: Style) -> list[str]:
         colour = "dim" if expected else "red"
         lines += [look.paint(part, colour) for part in wrap(safe(head), look.width)]
         if failure.hint and not expected:
-            lines += wrap(safe(failure.hint), look.width, "  ")
+            for part in failure.hint.splitlines():
+                lines += wrap(safe(part.strip()), look.width, "  ")
         if failure.unknowable:
             words = f"unknown because of it: {', '.join(failure.unknowable)}"
             lines += wrap(safe(words), look.width, "  ")

@@ -98,6 +98,8 @@ def known_issue_in_words(issue: KnownIssue) -> str:
     elif builds.first is not None or builds.last is not None:
         ends = ["" if end is None else f"b{end}" for end in (builds.first, builds.last)]
         text += f", on builds {'..'.join(ends)}"
+    if issue.commit is not None:
+        text += f", on commit {issue.commit}"
     if issue.backend is not None:
         text += f", with backend {issue.backend}"
     if issue.deployment is not None:

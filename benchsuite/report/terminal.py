@@ -14,7 +14,18 @@ from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.failures import failure_lines, known_issue_lines
-from benchsuite.report.layout import Style, cells, columns, cut, name_above, pad, safe, wrap
+from benchsuite.report.layout import (
+    Style,
+    cells,
+    columns,
+    cut,
+    fitting,
+    name_above,
+    pad,
+    safe,
+    wrap,
+)
+from benchsuite.report.matrix import matrix_lines
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_lines
 from benchsuite.store.baselines import Baselines, unit_of
@@ -59,6 +70,7 @@ def render_run(
         known_issue_lines(record, look),
         failure_lines(record, look),
         reevaluation_lines(record, look, verbose=verbose),
+        matrix_lines(record, look),
         _measured_lines(record, baselines, look),
         _differs_lines(record, look),
         _foot(record, baselines, stored, look),
@@ -270,7 +282,7 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
         max(cells(name), *(cells(row.cells[i]) for row in rows)) for i, name in enumerate(variants)
     ]
     lines: list[str] = []
-    for part in _fitting(widths, look.width - label_width):
+    for part in fitting(widths, look.width - label_width):
         table = [("measured", *variants[part])]
         table += [(row.label, *row.cells[part]) for row in rows if any(row.cells[part])]
         made = columns([[safe(c) for c in row] for row in table], (label_width, *widths[part]))
@@ -281,17 +293,6 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
     if any(c.endswith((" =", ")")) for row in rows for c in row.cells):
         lines.append(look.paint("=: as the baseline; (n): the baseline has n", "dim"))
     return lines
-
-
-def _fitting(widths: Sequence[int], room: int) -> list[slice]:
-    """Runs of columns that fit side by side; at least one each."""
-    parts, start, taken = [], 0, 0
-    for i, width in enumerate(widths):
-        if i > start and taken + width + 2 > room:
-            parts.append(slice(start, i))
-            start, taken = i, 0
-        taken += width + 2
-    return [*parts, slice(start, len(widths))]
 
 
 def _differs_lines(record: RunRecord, look: Style) -> list[str]:

@@ -63,6 +63,7 @@ def _known_issue(
         signature=_signature(item.plain("signature", ""), line_of("signature"), problems),
         gate=gate,
         builds=_builds(item.plain("builds", ".."), line_of("builds"), problems),
+        commit=item.plain("commit"),
         backend=item.plain("backend"),
         deployment=item.plain("deployment"),
         expires=_date(item.plain("expires"), line_of("expires"), problems),

@@ -214,6 +214,10 @@ _KNOWN_ISSUE = Record(
         ),
         "gate": Key(Text(), "Only gates with exactly this selector; with expect: fail."),
         "builds": Key(Text(), "Only these builds: b10092..b10434, b10092.., ..b10434, b10434."),
+        "commit": Key(
+            Text(pattern=r"[0-9a-f]{4,40}", expected="a commit such as 7e4c0a9"),
+            "Only builds of this commit, by as many digits as one likes.",
+        ),
         "backend": Key(Text(), "Only where this backend is used: CPU, CUDA."),
         "deployment": Key(_NAME, "Only on this deployment."),
         "expires": Key(Text(), "A date, 2027-03-01: from then on `benchsuite ci` refuses it."),
