@@ -20,6 +20,7 @@ _MOST_LABEL = 34
 _DIFFERS = " *"
 _NOTHING = "-"
 _WORST = ("error", "fail", "xpass", "inconclusive", "xfail", "pass")
+_SHORT = {"inconclusive": "open"}
 _SHOUTED = ("error", "fail", "xpass")
 
 
@@ -166,5 +167,5 @@ def _worst(record: RunRecord, seen: Seen, variant: str) -> str:
     found = [g.outcome for g in record.gates if g.variant == variant and g.level == "block"]
     for outcome in _WORST:
         if outcome in found:
-            return outcome.upper() if outcome in _SHOUTED else outcome
+            return outcome.upper() if outcome in _SHOUTED else _SHORT.get(outcome, outcome)
     return _NOTHING

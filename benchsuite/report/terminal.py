@@ -42,6 +42,7 @@ _COLOURS = {
 }
 _VERDICT_COLOURS = {"pass": "green", "inconclusive": "yellow", "interrupted": "yellow"}
 _MIN_TABLE = 76  # columns; with less, each gate is told in lines of its own
+_MOST_VARIANTS = 12  # columns for their names
 _MIN_REASON = 36  # columns; with less, the reason goes below its gate
 
 
@@ -162,9 +163,10 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     rows = _gate_rows(record.gates)
     if not rows:
         return []
+    ran = list(dict.fromkeys(g.variant for g in record.gates if g.outcome != "not applicable"))
     table = [("", "gate", "expected", "observed", "outcome")] + [
         (
-            safe(",".join(row.variants)),
+            safe(_variant_words(row.variants, ran)),
             safe(row.gate.metric),
             row.expected,
             row.observed,
@@ -175,7 +177,7 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     if look.width < _MIN_TABLE:
         return _stacked_lines(rows, look)
     widths = [max(cells(line[i]) for line in table) for i in range(5)]
-    widths[0] = min(widths[0], 12)
+    widths[0] = min(widths[0], _MOST_VARIANTS)
     widths[2] = min(widths[2], max(14, look.width // 5))
     widths[3] = min(widths[3], max(12, look.width // 5))
     rest = look.width - widths[0] - widths[2] - widths[3] - widths[4] - 8
@@ -196,6 +198,17 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
         told.add(reason)
         lines += _gate_row_lines(row, wanted, line, widths, safe(reason), beside, look)
     return lines
+
+
+def _variant_words(variants: Sequence[str], ran: Sequence[str]) -> str:
+    """Names of variants, shortened where they are too many for their column."""
+    names = ",".join(variants)
+    if cells(names) <= _MOST_VARIANTS:
+        return names
+    others = [name for name in ran if name not in variants]
+    if not others:
+        return "all"
+    return f"not {others[0]}" if len(others) == 1 else names
 
 
 def _stacked_lines(rows: Sequence[_GateRow], look: Style) -> list[str]:
