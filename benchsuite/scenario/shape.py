@@ -220,7 +220,7 @@ _KNOWN_ISSUE = Record(
         ),
         "backend": Key(Text(), "Only where this backend is used: CPU, CUDA."),
         "deployment": Key(_NAME, "Only on this deployment."),
-        "expires": Key(Text(), "A date, 2027-03-01: from then on `benchsuite ci` refuses it."),
+        "expires": Key(Text(), "A date, '2027-03-01': from then on `benchsuite ci` refuses it."),
         "reason": Key(Text(), "One sentence for the reader: what is wrong.", required=True),
     },
     doc="A failure that is expected; a pass is then a failure, with the line to delete.",

@@ -78,7 +78,7 @@ def judged(case: str) -> tuple[RunRecord, str]:
 def test_outputs_are_those_of_the_case(case: str, rewrite_golden: bool) -> None:
     """Gates, verdict and report come out as they were saved; a `.got` file shows what did not."""
     record, report = judged(case)
-    found = {"verdict": record.verdict, "gates": record.gates}
+    found: dict[str, object] = {"verdict": record.verdict, "gates": record.gates}
     if record.known_issues:
         found["known_issues"] = record.known_issues
     gates = msgspec.json.encode(found)
