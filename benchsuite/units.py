@@ -12,6 +12,7 @@ MIB = 1024 * 1024
 _SIZE_MIB = {"B": 1 / MIB, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0 * 1024.0}
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_BUILD = re.compile(r"b?(\d{4,9})\b")
 _QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z%]*)\s*")
 
 
@@ -40,6 +41,17 @@ def parse_quantity(text: str, unit: str) -> float:
     if unit in ("s", "ms") and found in _SECONDS:
         return number * _SECONDS[found] / _SECONDS[unit]
     raise ValueError(f"'{text}' is not in {unit}")
+
+
+def build_number(build: str | None) -> int | None:
+    """The number of a build of llama.cpp: 10434 of `b10434-7e4c0a9`; None where it has none.
+
+    Args:
+        build: As the log or `/props` names it; names without a number of llama.cpp's own
+            (`b0-unknown`) have none.
+    """
+    match = None if build is None else _BUILD.match(build)
+    return None if match is None else int(match[1])
 
 
 def format_number(value: float, decimals: int = 2) -> str:

@@ -41,6 +41,8 @@ class Watch:
         unmeasured: What was not, and why.
         warnings: Sentences for the record.
         asked: Every request that was served, with its slot, the last 2,000 at most.
+        in_flight: Labels of each request that was sent and not answered yet, and the slot that
+            it is pinned to, in the order of sending.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Watch:
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
+        self.in_flight: list[tuple[dict[str, str], int | None]] = []
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._sampling: asyncio.Task[None] | None = None
 
@@ -97,8 +100,13 @@ class Watch:
         self.warnings += self._snapshots.warnings
         self._snapshots.warnings.clear()
 
+    def sending(self, labels: dict[str, str], slot: int | None) -> None:
+        """Remember a request until its reply comes."""
+        self.in_flight.append((labels, slot))
+
     def served(self, served: Served) -> None:
         """Keep a reply in the journal at once, before anything else can fail."""
+        self.in_flight = [one for one in self.in_flight if one[0] != served.labels]
         self._keep(
             "reply",
             variant=self._variant,

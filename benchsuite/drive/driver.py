@@ -60,6 +60,10 @@ def describe_labels(labels: dict[str, str]) -> str:
     return f"request {labels['request']}"
 
 
+def _nothing(labels: dict[str, str], slot: int | None) -> None:
+    """Nobody wants to know what is about to be sent."""
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """What the driver calls besides the server."""
 
@@ -67,6 +71,8 @@ class Hooks(msgspec.Struct, frozen=True):
     served: Callable[[Served], None]  # at once when a request is finished
     quiet: Callable[[Sequence[Served]], Awaitable[None]]  # after each step, with its requests
     snapshot: Callable[[str], Awaitable[None]]
+    # before a request is sent, with its labels and the slot that it is pinned to
+    sending: Callable[[dict[str, str], int | None], None] = _nothing
 
 
 class Driver:
@@ -157,6 +163,7 @@ class Driver:
         labels = {"session": spec.name, "turn": str(conversation.turns + 1)}
         self._hooks.progress(describe_labels(labels))
         user = await self._prompts.text(step.user, self._client.tokenise)
+        self._hooks.sending(labels, spec.slot)
         messages = conversation.ask(user)
         fields = _fields(spec.request, spec.slot)
         if spec.slot is not None and self._chat_by_template:
@@ -174,6 +181,7 @@ class Driver:
         self._hooks.progress(describe_labels(labels))
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
         fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
+        self._hooks.sending(labels, step.slot)
         reply = await self._client.complete(prompt, fields)
         return Served(labels, reply, step.slot, alone, _sent(step.request, prompt=prompt))
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from benchsuite.errors import ExitCode
 from benchsuite.model.record import Failure, RunRecord
-from benchsuite.model.verdict import GateResult, Verdict
+from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 
 _Word = Literal["pass", "fail", "inconclusive", "server failed", "machine failed", "interrupted"]
 
@@ -41,23 +41,30 @@ BISECT_STOP = 128
 
 
 def verdict(
-    record: RunRecord, gates: Sequence[GateResult], *, require_all: bool = False
+    record: RunRecord,
+    gates: Sequence[GateResult],
+    *,
+    require_all: bool = False,
+    refuse_expired: bool = False,
 ) -> Verdict:
     """The worst outcome of all blocking gates and launches, with reasons.
 
     Args:
-        record: For its launches and whether it was interrupted.
-        gates: As `judge` gave them.
+        record: For its launches, its known issues and whether it was interrupted.
+        gates: As `judge` and then `settle` gave them.
         require_all: Count what is not applicable as a failure.
+        refuse_expired: Count a known issue that has expired as a failure, as `ci` does.
     """
     found: list[tuple[ExitCode, str]] = []
     if record.interrupted:
         found.append((ExitCode.INTERRUPTED, "the run was interrupted"))
     found += _launch_reasons(record)
+    found += _issue_reasons(record.known_issues, refuse_expired=refuse_expired)
+    told = {issue.reason for issue in record.known_issues}
     launched_well = not any(code in _FAILURES for code, _ in found)
     for gate in gates:
         reason = _gate_reason(gate, require_all=require_all, launched_well=launched_well)
-        if reason is not None:
+        if reason is not None and not (gate.outcome == "xpass" and gate.reason in told):
             found.append(reason)
     applicable = [g for g in gates if g.outcome != "not applicable"]
     if not applicable and not found:
@@ -117,13 +124,22 @@ def _launch_reasons(record: RunRecord) -> list[tuple[ExitCode, str]]:
     reasons = []
     for launch in record.launches:
         failure = launch.failure
-        if failure is None or failure.kind == "interrupted":
+        if failure is None or failure.kind == "interrupted" or launch.variant in record.excused:
             continue
         code = _LAUNCH_CODES.get(failure.kind, ExitCode.SERVER_FAILED)
         place = f"variant {launch.variant}"
         if record.trials > 1:
             place += f", trial {launch.trial}"
         reasons.append((code, f"{place}: {failure.message}"))
+    return reasons
+
+
+def _issue_reasons(
+    issues: Sequence[IssueResult], *, refuse_expired: bool
+) -> list[tuple[ExitCode, str]]:
+    reasons = [(ExitCode.GATE_FAILED, i.reason) for i in issues if i.outcome == "xpass"]
+    if refuse_expired:
+        reasons += [(ExitCode.GATE_FAILED, i.expiry) for i in issues if i.expired]
     return reasons
 
 

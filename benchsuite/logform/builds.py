@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from benchsuite.units import build_number
 
 TESTED_BUILDS = (10068, 10092, 10434, 11434, 11549)
 """Builds whose logs, freshly made or recorded, are read in this project's tests."""
-
-_NUMBER = re.compile(r"b?(\d{4,9})\b")
 
 
 def beyond_tested(build: str | None) -> str | None:
@@ -17,10 +15,10 @@ def beyond_tested(build: str | None) -> str | None:
         build: As the log or `/props` names it: `b11549-1a2b3c4`. None, and names without a number
             of llama.cpp's own (`b0-unknown`), tell nothing.
     """
-    match = None if build is None else _NUMBER.match(build)
-    if match is None or int(match[1]) <= TESTED_BUILDS[-1]:
+    number = build_number(build)
+    if number is None or number <= TESTED_BUILDS[-1]:
         return None
     return (
-        f"build b{match[1]} is newer than b{TESTED_BUILDS[-1]}, the newest that this reader of "
+        f"build b{number} is newer than b{TESTED_BUILDS[-1]}, the newest that this reader of "
         "logs was tested with"
     )

@@ -250,6 +250,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     prompt_cache: bool | None = None  # whether the host prompt cache is on; None: not told
     checkpoint_limit: int | None = None  # context checkpoints a slot may keep; None: not told
     crash: Crash | None = None
+    backtrace: tuple[str, ...] = ()  # of the crash, innermost frame first, if one was printed
     failure: LogFailure | None = None
     forced_stop: bool = False  # a second interrupt ended it at once; not a crash
     error_lines: tuple[str, ...] = ()  # the last that report an error, without prefixes

@@ -390,6 +390,7 @@ class LogReader:
             prompt_cache=self._prompt_cache,
             checkpoint_limit=self._checkpoint_limit,
             crash=scan.crash or self._instances.child_crash,
+            backtrace=scan.backtrace,
             failure=scan.failure,
             forced_stop=scan.forced_stop,
             error_lines=scan.errors,

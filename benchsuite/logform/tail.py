@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from benchsuite.logform.backtrace import read_backtrace
 from benchsuite.logform.blocks import marked_lines
 from benchsuite.logform.crash import CRASH_MARKS, CrashReader
 from benchsuite.logform.facts import Crash, LogFailure
@@ -32,6 +33,7 @@ class Scan(msgspec.Struct, frozen=True):
     warning_lines: tuple[str, ...]  # the last of these, each once
     last_lines: tuple[str, ...]
     forced_stop: bool
+    backtrace: tuple[str, ...] = ()  # of a crash, innermost frame first
 
 
 class Tail:
@@ -80,13 +82,14 @@ class Tail:
                 continue
             failures.take(line, serving=serving(line.instance))
             readers.setdefault(line.instance, CrashReader()).take(line)
+        crash = next((reader.crash for reader in readers.values() if reader.crash), None)
         warned = [
             text
             for raw in marked_lines(tail, _WARNING_MARKS)
             if (line := read_line(raw)).level == "W" and (text := line.text.strip())
         ]
         return Scan(
-            crash=next((reader.crash for reader in readers.values() if reader.crash), None),
+            crash=crash,
             failure=failures.failure,
             errors=tuple(failures.errors),
             warnings=len(warned),
@@ -97,6 +100,9 @@ class Tail:
                 if (text := read_line(raw).text.rstrip())
             ),
             forced_stop=b"Received second interrupt" in tail,
+            backtrace=()
+            if crash is None
+            else read_backtrace(read_line(raw).text for raw in tail.split(b"\n")),
         )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from benchsuite.model.verdict import GateResult, Verdict
+from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 
 RECORD_SCHEMA = 1
 """Version of `record.json` and `samples.jsonl`. 1: first."""
@@ -48,6 +48,42 @@ class Unmeasured(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
+class InFlight(msgspec.Struct, frozen=True):
+    """A request that had been sent and not answered when the server failed."""
+
+    labels: dict[str, str]
+    wanted_slot: int | None = None  # that it was pinned to
+    slot: int | None = None  # that worked on it, where the log tells
+    prompt_tokens: int | None = None  # of the whole prompt, where the log tells
+
+
+class SlotState(msgspec.Struct, frozen=True):
+    """What a slot was doing, by the last lines about it in the log."""
+
+    slot: int
+    task: int | None = None  # that it processes or processed last
+    processing: bool = False
+    prompt_tokens: int | None = None  # of that task's prompt
+
+
+class Forensics(msgspec.Struct, frozen=True):
+    """What is left of a server that failed. None and empty where nothing tells."""
+
+    exit_code: int | None = None  # None also where a signal ended it, or it still ran
+    signal: int | None = None
+    crash: str = ""  # the assertion or error in one line, as the newest llama.cpp prints it
+    kind: str = ""  # assertion, cuda, cpp_assertion, abort, exception, child
+    file: str = ""  # of the source, as printed
+    line: int | None = None
+    expression: str = ""  # of an assertion
+    device: int | None = None  # of a CUDA error
+    function: str = ""  # of a CUDA error or a C++ assertion
+    in_flight: tuple[InFlight, ...] = ()
+    slots: tuple[SlotState, ...] = ()
+    errors: tuple[str, ...] = ()  # the last lines that report an error
+    backtrace: tuple[str, ...] = ()  # frames, innermost first
+
+
 class Failure(msgspec.Struct, frozen=True):
     """How a launch failed, with the evidence."""
 
@@ -61,6 +97,7 @@ class Failure(msgspec.Struct, frozen=True):
     healthy_before: bool = False  # whether the server had been healthy
     last_lines: tuple[str, ...] = ()  # of the server's log
     unknowable: tuple[str, ...] = ()  # metrics that it makes unknowable
+    forensics: Forensics | None = None  # None in older records, and where nothing is left
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -207,7 +244,17 @@ class RunRecord(msgspec.Struct, frozen=True):
     unmeasured: tuple[Unmeasured, ...] = ()
     not_applicable: tuple[NotApplicable, ...] = ()
     gates: tuple[GateResult, ...] = ()
+    known_issues: tuple[IssueResult, ...] = ()  # in the order of the scenario's entries
     verdict: Verdict | None = None
     baseline: str | None = None  # where the baselines came from
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def excused(self) -> frozenset[str]:
+        """Variants whose launches failed by a known issue, as expected."""
+        return frozenset(
+            issue.variant
+            for issue in self.known_issues
+            if issue.expect == "crash" and issue.outcome == "xfail"
+        )

@@ -176,6 +176,33 @@ class GateSpec(msgspec.Struct, frozen=True):
     line: int = 0
 
 
+class BuildRange(msgspec.Struct, frozen=True):
+    """Builds of llama.cpp by their numbers, both ends included; None leaves an end open."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+class KnownIssue(msgspec.Struct, frozen=True):
+    """A failure that is expected of one variant, under conditions; it is considered where all of
+    them hold, and nowhere else."""
+
+    variant: str
+    issue: str  # by which it is known to its tracker: `bug-207`
+    # crash: the server dies, while loading or later; fail: gates fail and the server lives
+    expect: Literal["crash", "fail"]
+    # regular expression searched in what tells the failure; never empty for a crash
+    signature: str = ""
+    gate: str | None = None  # selector of the gates meant; None: every gate of the variant
+    builds: BuildRange = BuildRange()
+    commit: str | None = None  # the build's commit begins with it: `7e4c0a9`
+    backend: str | None = None  # as of `When`
+    deployment: str | None = None
+    expires: str | None = None  # ISO date, from which on `ci` refuses the entry
+    reason: str = ""  # one sentence for the reader
+    line: int = 0
+
+
 class Scenario(msgspec.Struct, frozen=True):
     """One scenario file."""
 
@@ -189,3 +216,4 @@ class Scenario(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     variants: dict[str, VariantSpec] = {}  # never empty: a file without has one, `default`
     gates: tuple[GateSpec, ...] = ()
+    known_issues: tuple[KnownIssue, ...] = ()

@@ -36,6 +36,21 @@ class GateResult(msgspec.Struct, frozen=True):
     against: Against = "number"
 
 
+class IssueResult(msgspec.Struct, frozen=True):
+    """What became of one known issue in a run."""
+
+    issue: str
+    variant: str
+    expect: Literal["crash", "fail"]
+    # xfail: failed as expected; xpass: did not; other failure: failed in another way;
+    # not considered: a condition does not hold, or the variant did not get so far
+    outcome: Literal["xfail", "xpass", "other failure", "not considered"]
+    reason: str  # one sentence: what was seen, and what to do where it is not as expected
+    place: str  # `file:line` of the entry
+    expiry: str = ""  # a sentence where the entry has expired or soon will
+    expired: bool = False  # whether it has
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """The worst outcome of all blocking gates and launches, with reasons."""
 

@@ -17,11 +17,13 @@ from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
 from benchsuite.collect.explain import Explained
+from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.collect.watch import Watch
 from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
+from benchsuite.logform.facts import LogFacts
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import (
@@ -76,6 +78,10 @@ class AttachDrive:
                 step=self._doing,
                 healthy_before=self._facts is not None,
                 last_lines=(),
+                # the log may tell of other clients, so only what we had sent is told
+                forensics=forensics(
+                    LogFacts(), None, () if self._watch is None else self._watch.in_flight
+                ),
             )
         except asyncio.CancelledError:
             failure = Failure("interrupted", f"interrupted during {self._doing}", step=self._doing)

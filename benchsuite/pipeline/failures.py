@@ -14,7 +14,7 @@ from benchsuite.errors import (
     ServerLiedError,
     ServerStartError,
 )
-from benchsuite.model.record import Failure
+from benchsuite.model.record import Failure, Forensics
 
 _Kind = Literal["start", "crash", "hang", "lied", "connection", "refused", "machine"]
 
@@ -32,9 +32,14 @@ _TOLD_BY_LOG = frozenset({"start", "crash", "hang"})
 
 
 def failure_of(
-    error: BenchsuiteError, *, step: str, healthy_before: bool, last_lines: Sequence[str]
+    error: BenchsuiteError,
+    *,
+    step: str,
+    healthy_before: bool,
+    last_lines: Sequence[str],
+    forensics: Forensics | None = None,
 ) -> Failure:
-    """The failure that `error` is, with where it happened."""
+    """The failure that `error` is, with where it happened and what is left of the server."""
     kind: _Kind = "connection"
     for kind_of_error, name in _KINDS:
         if isinstance(error, kind_of_error):
@@ -47,4 +52,5 @@ def failure_of(
         step=step,
         healthy_before=healthy_before,
         last_lines=tuple(last_lines) if kind in _TOLD_BY_LOG else (),
+        forensics=forensics if kind in (*_TOLD_BY_LOG, "connection") else None,
     )

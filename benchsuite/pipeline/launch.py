@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchsuite.client.props import Props
+from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requests import CLIENT_CLOCK
@@ -211,8 +212,20 @@ class LaunchDrive:
                     f"the server died during {self._doing}: {_how(end, log)}",
                     hint=f"log: {server.log_path}",
                 )
-        lines = () if log is None else log.facts().last_lines
-        return failure_of(error, step=self._doing, healthy_before=healthy, last_lines=lines)
+        if log is not None:
+            log.poll()
+        told = LogFacts() if log is None else log.facts()
+        return failure_of(
+            error,
+            step=self._doing,
+            healthy_before=healthy,
+            last_lines=told.last_lines,
+            forensics=forensics(
+                told,
+                None if server is None else server.poll(),
+                () if self._watch is None else self._watch.in_flight,
+            ),
+        )
 
     def _stop(self) -> ServerEnd | None:
         if self._server is None:
@@ -253,6 +266,7 @@ class LaunchDrive:
                 step="stopping",
                 healthy_before=True,
                 last_lines=tuple(log.last_lines),
+                forensics=forensics(log, end, ()),
             )
         analytic, unknown = analytic_measurements(
             target.shape,

@@ -25,4 +25,5 @@ class RunOptions(msgspec.Struct, frozen=True):
     requests_per_second: float | None = None  # towards attached servers; 0 lifts the cap
     allow_new: bool = False
     require_all: bool = False
+    refuse_expired: bool = False  # known issues that have expired fail the run, as `ci` wants
     limits: Limits = Limits()

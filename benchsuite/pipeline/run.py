@@ -21,6 +21,7 @@ import msgspec
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import BenchsuiteError
 from benchsuite.gate.judge import judge
+from benchsuite.gate.known_issues import settle
 from benchsuite.gate.verdict import verdict
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
@@ -120,11 +121,22 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
     options = prepared.options
     baselines = prepared.baselines(record)
     gates = judge(prepared.plan.scenario, record, baselines, allow_new=options.allow_new)
-    found = verdict(record, gates, require_all=options.require_all)
     launches = tuple(_with_unknowable(launch, gates) for launch in record.launches)
+    settled = settle(prepared.plan.scenario, record, gates, today=dt.datetime.now(dt.UTC).date())
     judged = msgspec.structs.replace(
-        record, launches=launches, gates=gates, verdict=found, baseline=baselines.source
+        record,
+        launches=launches,
+        gates=settled.gates,
+        known_issues=settled.issues,
+        baseline=baselines.source,
     )
+    found = verdict(
+        judged,
+        settled.gates,
+        require_all=options.require_all,
+        refuse_expired=options.refuse_expired,
+    )
+    judged = msgspec.structs.replace(judged, verdict=found)
     return Finished(judged, folder, baselines)
 
 

@@ -154,3 +154,14 @@ def name_above(
         return [], made
     above = made[0] + cut(wanted[1], width - cells(made[0]))
     return [above], (" " * cells(made[0]), " " * cells(made[1]), *made[2:])
+
+
+def fitting(widths: Sequence[int], room: int) -> list[slice]:
+    """Runs of columns that fit side by side; at least one each."""
+    parts, start, taken = [], 0, 0
+    for i, width in enumerate(widths):
+        if i > start and taken + width + 2 > room:
+            parts.append(slice(start, i))
+            start, taken = i, 0
+        taken += width + 2
+    return [*parts, slice(start, len(widths))]

@@ -15,6 +15,7 @@ from benchsuite.model.scenario import (
     ConcurrentlyStep,
     GateSpec,
     IdleStep,
+    KnownIssue,
     PromptSpec,
     RequestSpec,
     RequestValue,
@@ -58,6 +59,11 @@ def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None)
             lines += _wrap(gate.why, "     ")
     else:
         lines += ["", "Gates: none; such a run is inconclusive"]
+    if scenario.known_issues:
+        lines += ["", "Known issues:"]
+        for issue in scenario.known_issues:
+            lines += _wrap(known_issue_in_words(issue), "  ", "     ")
+            lines += _wrap(issue.reason, "     ")
     for name, command in (commands or {}).items():
         lines += ["", f"Command of variant {name}:", f"  {shlex.join(command)}"]
     return "\n".join(lines) + "\n"
@@ -76,6 +82,29 @@ def gate_in_words(gate: GateSpec) -> str:
     if gate.level == "advise":
         text += " (advice)"
     return text
+
+
+def known_issue_in_words(issue: KnownIssue) -> str:
+    """A known issue as one line: who fails how, where, and until when."""
+    how = "crashes" if issue.expect == "crash" else "fails"
+    text = f"{issue.issue}: variant {issue.variant} {how}"
+    if issue.gate is not None:
+        text += f" {issue.gate}"
+    if issue.signature:
+        text += f" with /{issue.signature}/"
+    builds = issue.builds
+    if builds.first is not None and builds.first == builds.last:
+        text += f", on build b{builds.first}"
+    elif builds.first is not None or builds.last is not None:
+        ends = ["" if end is None else f"b{end}" for end in (builds.first, builds.last)]
+        text += f", on builds {'..'.join(ends)}"
+    if issue.commit is not None:
+        text += f", on commit {issue.commit}"
+    if issue.backend is not None:
+        text += f", with backend {issue.backend}"
+    if issue.deployment is not None:
+        text += f", on deployment {issue.deployment}"
+    return text if issue.expires is None else f"{text}; expires on {issue.expires}"
 
 
 def when_in_words(when: When) -> str:

@@ -13,7 +13,19 @@ import msgspec
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
-from benchsuite.report.layout import Style, cells, columns, cut, name_above, pad, safe, wrap
+from benchsuite.report.failures import failure_lines, known_issue_lines
+from benchsuite.report.layout import (
+    Style,
+    cells,
+    columns,
+    cut,
+    fitting,
+    name_above,
+    pad,
+    safe,
+    wrap,
+)
+from benchsuite.report.matrix import matrix_lines
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_lines
 from benchsuite.store.baselines import Baselines, unit_of
@@ -29,8 +41,8 @@ _COLOURS = {
     "xfail": "dim",
 }
 _VERDICT_COLOURS = {"pass": "green", "inconclusive": "yellow", "interrupted": "yellow"}
-_LAST_LINES = 8
 _MIN_TABLE = 76  # columns; with less, each gate is told in lines of its own
+_MOST_VARIANTS = 12  # columns for their names
 _MIN_REASON = 36  # columns; with less, the reason goes below its gate
 
 
@@ -56,8 +68,10 @@ def render_run(
         _head(record, look),
         _gate_lines(record, look),
         _not_applicable_lines(record, look),
-        _failure_lines(record, look),
+        known_issue_lines(record, look),
+        failure_lines(record, look),
         reevaluation_lines(record, look, verbose=verbose),
+        matrix_lines(record, look),
         _measured_lines(record, baselines, look),
         _differs_lines(record, look),
         _foot(record, baselines, stored, look),
@@ -149,9 +163,10 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     rows = _gate_rows(record.gates)
     if not rows:
         return []
+    ran = list(dict.fromkeys(g.variant for g in record.gates if g.outcome != "not applicable"))
     table = [("", "gate", "expected", "observed", "outcome")] + [
         (
-            safe(",".join(row.variants)),
+            safe(_variant_words(row.variants, ran)),
             safe(row.gate.metric),
             row.expected,
             row.observed,
@@ -162,7 +177,7 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
     if look.width < _MIN_TABLE:
         return _stacked_lines(rows, look)
     widths = [max(cells(line[i]) for line in table) for i in range(5)]
-    widths[0] = min(widths[0], 12)
+    widths[0] = min(widths[0], _MOST_VARIANTS)
     widths[2] = min(widths[2], max(14, look.width // 5))
     widths[3] = min(widths[3], max(12, look.width // 5))
     rest = look.width - widths[0] - widths[2] - widths[3] - widths[4] - 8
@@ -183,6 +198,17 @@ def _gate_lines(record: RunRecord, look: Style) -> list[str]:
         told.add(reason)
         lines += _gate_row_lines(row, wanted, line, widths, safe(reason), beside, look)
     return lines
+
+
+def _variant_words(variants: Sequence[str], ran: Sequence[str]) -> str:
+    """Names of variants, shortened where they are too many for their column."""
+    names = ",".join(variants)
+    if cells(names) <= _MOST_VARIANTS:
+        return names
+    others = [name for name in ran if name not in variants]
+    if not others:
+        return "all"
+    return f"not {others[0]}" if len(others) == 1 else names
 
 
 def _stacked_lines(rows: Sequence[_GateRow], look: Style) -> list[str]:
@@ -259,28 +285,6 @@ def _advises(gate: GateResult) -> bool:
     return gate.level == "advise" and gate.outcome in ("fail", "inconclusive", "xpass")
 
 
-def _failure_lines(record: RunRecord, look: Style) -> list[str]:
-    """How launches failed, with the last lines of their logs."""
-    lines: list[str] = []
-    for launch in record.launches:
-        failure = launch.failure
-        if failure is None:
-            continue
-        head = f"variant {launch.variant}, trial {launch.trial}: {failure.message}"
-        lines += [look.paint(part, "red") for part in wrap(safe(head), look.width)]
-        if failure.hint:
-            lines += wrap(safe(failure.hint), look.width, "  ")
-        if failure.unknowable:
-            words = f"unknown because of it: {', '.join(failure.unknowable)}"
-            lines += wrap(safe(words), look.width, "  ")
-        if failure.last_lines:
-            log = f" ({launch.log})" if launch.log else ""
-            lines.append(safe(f"  last lines of the server's log{log}:"))
-            last = failure.last_lines[-_LAST_LINES:]
-            lines += [f"  | {cut(safe(line), look.width - 4)}" for line in last]
-    return lines
-
-
 def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style) -> list[str]:
     rows, left_out = key_rows(record, baselines)
     if not rows:
@@ -291,7 +295,7 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
         max(cells(name), *(cells(row.cells[i]) for row in rows)) for i, name in enumerate(variants)
     ]
     lines: list[str] = []
-    for part in _fitting(widths, look.width - label_width):
+    for part in fitting(widths, look.width - label_width):
         table = [("measured", *variants[part])]
         table += [(row.label, *row.cells[part]) for row in rows if any(row.cells[part])]
         made = columns([[safe(c) for c in row] for row in table], (label_width, *widths[part]))
@@ -304,17 +308,6 @@ def _measured_lines(record: RunRecord, baselines: Baselines | None, look: Style)
     return lines
 
 
-def _fitting(widths: Sequence[int], room: int) -> list[slice]:
-    """Runs of columns that fit side by side; at least one each."""
-    parts, start, taken = [], 0, 0
-    for i, width in enumerate(widths):
-        if i > start and taken + width + 2 > room:
-            parts.append(slice(start, i))
-            start, taken = i, 0
-        taken += width + 2
-    return [*parts, slice(start, len(widths))]
-
-
 def _differs_lines(record: RunRecord, look: Style) -> list[str]:
     found = dict.fromkeys(d for gate in record.gates for d in gate.differs)
     lines = [line for d in found for line in wrap(safe(d), look.width, "  ")]
@@ -325,7 +318,8 @@ def _foot(
     record: RunRecord, baselines: Baselines | None, stored: str | None, look: Style
 ) -> list[str]:
     lines = []
-    for warning in record.warnings:
+    expiries = [issue.expiry for issue in record.known_issues if issue.expiry]
+    for warning in (*record.warnings, *expiries):
         lines += wrap(safe(f"warning: {warning}"), look.width)
     for launch in record.launches:
         for warning in launch.warnings:
@@ -347,5 +341,8 @@ def _untold_reason(record: RunRecord) -> str:
     if verdict is None or verdict.outcome != "inconclusive":
         return ""
     shown = any(gate.outcome == "inconclusive" and gate.level == "block" for gate in record.gates)
-    failed = any(launch.failure is not None for launch in record.launches)
+    failed = any(
+        launch.failure is not None and launch.variant not in record.excused
+        for launch in record.launches
+    )
     return "" if shown or failed or not verdict.reasons else verdict.reasons[0]

@@ -19,6 +19,7 @@ from benchsuite.scenario.build import (
 )
 from benchsuite.scenario.gates import Declared, build_gates
 from benchsuite.scenario.kinds import Found, Problems
+from benchsuite.scenario.known_issues import build_known_issues
 from benchsuite.scenario.shape import NAME_EXPECTED, NAME_PATTERN, SCENARIO
 from benchsuite.scenario.steps import StepBuilder
 
@@ -74,6 +75,7 @@ def _build(found: Found, name: str, display: str, problems: Problems) -> Scenari
         gates = build_gates(found.get("gates"), declared, problems)
     else:
         gates = ()
+    issues = build_known_issues(found.get("known_issues"), variants, found.get("gates"), problems)
     if not problems:
         _check_unused(sessions, prompts, builder, problems)
     return Scenario(
@@ -87,6 +89,7 @@ def _build(found: Found, name: str, display: str, problems: Problems) -> Scenari
         steps=steps,
         variants=variants,
         gates=gates,
+        known_issues=issues,
     )
 
 

@@ -198,6 +198,34 @@ _GATE = Record(
     doc="One rule: exactly one of equals, min and max, same_as, regression.",
 )
 
+_KNOWN_ISSUE = Record(
+    {
+        "variant": Key(_NAME, "The variant that is expected to fail.", required=True),
+        "issue": Key(Text(), "By which name a tracker knows it: bug-207.", required=True),
+        "expect": Key(
+            Text(("crash", "fail")),
+            "crash: the server dies, while loading or later; fail: gates fail, the server lives.",
+            required=True,
+        ),
+        "signature": Key(
+            Text(),
+            "A regular expression searched in the assertion, the log's last lines, or a gate's "
+            "reason; a crash needs one.",
+        ),
+        "gate": Key(Text(), "Only gates with exactly this selector; with expect: fail."),
+        "builds": Key(Text(), "Only these builds: b10092..b10434, b10092.., ..b10434, b10434."),
+        "commit": Key(
+            Text(pattern=r"[0-9a-f]{4,40}", expected="a commit such as 7e4c0a9"),
+            "Only builds of this commit, by as many digits as one likes.",
+        ),
+        "backend": Key(Text(), "Only where this backend is used: CPU, CUDA."),
+        "deployment": Key(_NAME, "Only on this deployment."),
+        "expires": Key(Text(), "A date, '2027-03-01': from then on `benchsuite ci` refuses it."),
+        "reason": Key(Text(), "One sentence for the reader: what is wrong.", required=True),
+    },
+    doc="A failure that is expected; a pass is then a failure, with the line to delete.",
+)
+
 SCENARIO = Record(
     {
         "title": Key(Text(), "What the scenario shows, in one line.", required=True),
@@ -232,6 +260,7 @@ SCENARIO = Record(
             "Named overlays; each is one launch.",
         ),
         "gates": Key(ListOf(_GATE, "gate"), "What must hold afterwards."),
+        "known_issues": Key(ListOf(_KNOWN_ISSUE, "known issue"), "Failures that are expected."),
     },
     doc="A benchsuite scenario: what is done to a llama-server, and what must hold afterwards.",
 )

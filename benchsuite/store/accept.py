@@ -80,6 +80,7 @@ def accept(
     if not reason.strip():
         raise UsageError("a baseline needs a reason", hint="--reason 'what changed, and why'")
     _refuse_failures(record, drop_missing=drop_missing)
+    record = _without_known_issues(record)
     _refuse_idle_selectors(record, metrics)
     merges = [_Merge(record, folder, scope, metrics, reason.strip()) for scope in scopes]
     warnings = _disagreements(record, metrics)
@@ -282,12 +283,30 @@ def _refuse_ci(environ: Mapping[str, str]) -> None:
         )
 
 
+def _without_known_issues(record: RunRecord) -> RunRecord:
+    """The record without what a known issue has spoilt, which is to be no one's reference."""
+    spoilt = [
+        (gate.variant, parse_selector(gate.metric))
+        for gate in record.gates
+        if gate.outcome == "xfail"
+    ]
+    kept = tuple(
+        m
+        for m in record.measurements
+        if m.variant not in record.excused
+        and not any(v == m.variant and s.accepts(m.name, m.labels) for v, s in spoilt)
+    )
+    return msgspec.structs.replace(record, measurements=kept)
+
+
 def _refuse_failures(record: RunRecord, *, drop_missing: bool) -> None:
     """Refuse a run with a failure that accepting would sweep under the carpet."""
     if record.interrupted:
         raise UsageError(f"run {record.id} was interrupted; accept a whole one")
     failed = [launch for launch in record.launches if launch.failure is not None]
     for launch in failed:
+        if launch.variant in record.excused:
+            continue
         assert launch.failure is not None
         raise UsageError(
             f"run {record.id} failed: variant {launch.variant}, trial {launch.trial}: "

@@ -6,12 +6,14 @@ maybe `baselines/`, and what must come out: `report.txt` and `gates.json`.
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchsuite.gate.judge import judge
+from benchsuite.gate.known_issues import settle
 from benchsuite.gate.verdict import verdict
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import Scenario
@@ -26,6 +28,10 @@ EXPECTED_CODES = {
     "attached": 0,
     "changed-kv": 1,
     "crash-in-turn-2": 4,
+    "known-issue": 0,
+    "known-issue-expired": 1,
+    "known-issue-fixed": 1,
+    "known-issue-other": 4,
     "new-metric": 1,
     "no-baseline": 3,
     "pass": 0,
@@ -33,11 +39,15 @@ EXPECTED_CODES = {
 }
 
 
+TODAY = dt.date(2026, 12, 1)
+
+
 class Case(msgspec.Struct):
     """How a case is judged."""
 
     allow_new: bool
     require_all: bool
+    refuse_expired: bool = False
 
 
 def judged(case: str) -> tuple[RunRecord, str]:
@@ -50,8 +60,17 @@ def judged(case: str) -> tuple[RunRecord, str]:
         [folder / "baselines"], record.fingerprint.deployment, record.scenario, record.fingerprint
     )
     gates = judge(scenario, record, baselines, allow_new=options.allow_new, platform="linux")
-    found = verdict(record, gates, require_all=options.require_all)
-    record = msgspec.structs.replace(record, gates=gates, verdict=found, baseline="baselines")
+    settled = settle(scenario, record, gates, today=TODAY)
+    record = msgspec.structs.replace(
+        record, gates=settled.gates, known_issues=settled.issues, baseline="baselines"
+    )
+    found = verdict(
+        record,
+        settled.gates,
+        require_all=options.require_all,
+        refuse_expired=options.refuse_expired,
+    )
+    record = msgspec.structs.replace(record, verdict=found)
     return record, render_run(record, baselines, stored=".benchsuite/runs/example")
 
 
@@ -59,7 +78,10 @@ def judged(case: str) -> tuple[RunRecord, str]:
 def test_outputs_are_those_of_the_case(case: str, rewrite_golden: bool) -> None:
     """Gates, verdict and report come out as they were saved; a `.got` file shows what did not."""
     record, report = judged(case)
-    gates = msgspec.json.encode({"verdict": record.verdict, "gates": record.gates})
+    found: dict[str, object] = {"verdict": record.verdict, "gates": record.gates}
+    if record.known_issues:
+        found["known_issues"] = record.known_issues
+    gates = msgspec.json.encode(found)
     outputs = {
         "report.txt": report.encode(),
         "gates.json": msgspec.json.format(gates, indent=1) + b"\n",

@@ -57,6 +57,11 @@ def test_a_server_that_dies_in_turn_2_is_a_crash(desk: Desk) -> None:
     seen = {(m["name"], *sorted(m["labels"].values())) for m in record["measurements"]}
     assert ("cached_tokens", "1", "A") in seen
     assert ("cached_tokens", "2", "A") not in seen
+    left = record["launches"][0]["failure"]["forensics"]
+    assert [request["labels"] for request in left["in_flight"]] == [{"session": "A", "turn": "2"}]
+    assert left["signal"] == 9
+    assert [slot["processing"] for slot in left["slots"]].count(True) == 1
+    assert "in flight: turn 2 of session A" in done.text
 
 
 def test_a_missing_baseline_is_inconclusive(desk: Desk) -> None:

@@ -144,3 +144,12 @@ def test_memory_that_cannot_be_seen_is_not_applicable() -> None:
     watch = _watch([_served()])
     outcome = {u.name: u.outcome for u in watch.unmeasured}
     assert outcome["rss_mib"] == "not_applicable"
+
+
+def test_a_request_is_in_flight_until_it_is_served() -> None:
+    """Of two that were sent, the one without a reply is left."""
+    watch = _watch([])
+    watch.sending({"session": "A", "turn": "1"}, None)
+    watch.sending({"session": "B", "turn": "1"}, 1)
+    watch.served(_served())
+    assert watch.in_flight == [({"session": "B", "turn": "1"}, 1)]

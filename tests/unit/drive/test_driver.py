@@ -80,6 +80,7 @@ class Seen:
         self.served: list[Served] = []
         self.quiet: list[list[str]] = []
         self.snapshots: list[str] = []
+        self.sending: list[tuple[dict[str, str], int | None]] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Served]) -> None:
@@ -88,7 +89,11 @@ class Seen:
         async def snapshot(name: str) -> None:
             self.snapshots.append(name)
 
-        return Hooks(self.progress.append, self.served.append, quiet, snapshot)
+        def sending(labels: dict[str, str], slot: int | None) -> None:
+            assert labels not in [served.labels for served in self.served]
+            self.sending.append((labels, slot))
+
+        return Hooks(self.progress.append, self.served.append, quiet, snapshot, sending)
 
 
 def _text(text: str) -> PromptSpec:
@@ -124,6 +129,14 @@ def test_a_session_grows_by_each_turn() -> None:
         {"session": "A", "turn": "1"},
         {"session": "A", "turn": "2"},
     ]
+
+
+def test_each_request_is_told_before_it_is_sent() -> None:
+    """With its labels and the slot that it asks for, so that a crash can be told with it."""
+    _, seen = _drive(
+        [TurnStep("A", _text("u")), CompleteStep("one", _text("raw"), slot=1)], [SessionSpec("A")]
+    )
+    assert seen.sending == [({"session": "A", "turn": "1"}, None), ({"request": "one"}, 1)]
 
 
 def test_requests_carry_what_the_scenario_says_and_no_more() -> None:

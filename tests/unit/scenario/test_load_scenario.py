@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from benchsuite.errors import ScenarioError
+from benchsuite.metrics.select import parse_selector
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
@@ -398,12 +400,28 @@ def test_shipped_scenarios_load_and_meet_the_schema(path: Path) -> None:
 def test_shipped_scenarios_claim_only_what_holds_anywhere(path: Path) -> None:
     """No absolute memory outside the tiny deployment, no equality of text after concurrency."""
     scenario = load_scenario(path)
-    concurrent = any(isinstance(step, ConcurrentlyStep) for step in scenario.steps)
+    concurrent = list(concurrent_labels(scenario))
     for gate in scenario.gates:
         if "_mib{at" in gate.metric and (gate.max or gate.min):
             assert gate.when.deployment == "tiny"
-        if gate.metric.startswith("text"):
-            assert not concurrent
+        selector = parse_selector(gate.metric)
+        if selector.name.startswith("text"):
+            assert not any(selector.accepts(selector.name, labels) for labels in concurrent)
+
+
+def concurrent_labels(scenario: Scenario) -> Iterator[dict[str, str]]:
+    """Labels of every request that is sent beside others."""
+    turns: dict[str, int] = {}
+    for step in scenario.steps:
+        together = isinstance(step, ConcurrentlyStep)
+        branches = step.branches if isinstance(step, ConcurrentlyStep) else ((step,),)
+        for inner in (inner for branch in branches for inner in branch):
+            if isinstance(inner, TurnStep):
+                turns[inner.session] = turns.get(inner.session, 0) + 1
+                if together:
+                    yield {"session": inner.session, "turn": str(turns[inner.session])}
+            elif isinstance(inner, CompleteStep) and together:
+                yield {"request": inner.id}
 
 
 def test_the_schema_is_valid_and_refuses_what_the_loader_refuses() -> None:

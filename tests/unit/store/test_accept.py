@@ -11,7 +11,7 @@ import pytest
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import Failure, Measurement, RunRecord
-from benchsuite.model.verdict import GateResult, Verdict
+from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 from benchsuite.store.accept import Accepted, accept
 from benchsuite.store.baselines import BaselineFile, load_baselines
 from benchsuite.store.records import read_record
@@ -326,3 +326,34 @@ def test_metrics_of_a_later_version_are_passed_over(record: RunRecord, tmp_path:
     later = Measurement("warp_factor", 9.0, "", "B")
     take(replace(record, measurements=(*record.measurements, later)), tmp_path)
     assert "warp_factor" not in config(tmp_path, record).metrics["B"]
+
+
+def test_what_a_known_issue_spoilt_is_in_no_baseline(record: RunRecord, tmp_path: Path) -> None:
+    """A variant that crashed as expected, and a gate that failed as expected, leave no reference;
+    the rest of the run is accepted."""
+    issue = IssueResult("bug-207", "U", "crash", "xfail", "as expected", "s.yaml:60")
+    launches = tuple(
+        replace(one, failure=Failure("crash", "it died")) if one.variant == "U" else one
+        for one in record.launches
+    )
+    spoilt = replace(
+        gate("xfail", "changed", "baseline"), metric='cached_tokens{session="A",turn="2"}'
+    )
+    run = replace(record, launches=launches, known_issues=(issue,), gates=(spoilt,))
+    take(run, tmp_path / "fresh")
+    text = (tmp_path / "fresh" / "tiny" / "scenarioB" / "config.json").read_text()
+    metrics = msgspec.json.decode(text)["metrics"]
+    assert sorted(metrics) == ["B", "P"]
+    assert 'cached_tokens{session="A",turn="2"}' not in metrics["B"]
+    assert 'cached_tokens{session="B",turn="2"}' in metrics["B"]
+
+
+def test_a_crash_that_no_issue_explains_is_refused(record: RunRecord, tmp_path: Path) -> None:
+    """An entry that saw another failure excuses nothing."""
+    issue = IssueResult("bug-207", "U", "crash", "other failure", "otherwise", "s.yaml:60")
+    launches = tuple(
+        replace(one, failure=Failure("crash", "it died")) if one.variant == "U" else one
+        for one in record.launches
+    )
+    with pytest.raises(UsageError, match="variant U, trial 1: it died"):
+        take(replace(record, launches=launches, known_issues=(issue,)), tmp_path / "fresh")
