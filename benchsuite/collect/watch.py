@@ -11,8 +11,8 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
-from benchsuite.collect.requests import measure_reply
-from benchsuite.collect.slots import slot_of
+from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Snapshots
 from benchsuite.drive.driver import Served
 from benchsuite.errors import ServerLiedError
@@ -62,6 +62,7 @@ class Watch:
         self._owned = owned
         self._counters: dict[str, float] | None = None
         self._seen_timings = 0
+        self._seen_events = 0
         self._foreign: str | None = None
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
@@ -80,6 +81,7 @@ class Watch:
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
+            self._seen_events = len(self._log.reader.events)
 
     @property
     def foreign(self) -> bool:
@@ -117,6 +119,7 @@ class Watch:
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             self._measure(served, slot)
+            await self._measure_copies(served)
             self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
@@ -131,6 +134,7 @@ class Watch:
         await self._check_counters(batch)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
+            self._seen_events = len(self._log.reader.events)
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""
@@ -153,6 +157,56 @@ class Watch:
             measured = []
         self.measurements.extend(measured)
         self.unmeasured.extend(unmeasured)
+
+    async def _measure_copies(self, served: Served) -> None:
+        copies = served.reply.copies
+        if not copies:
+            return
+        measured, unmeasured = measure_copies(
+            served.reply,
+            [copy.slot for copy in copies],
+            served.labels,
+            self._variant,
+            self._trial,
+        )
+        self.measurements.extend(measured)
+        self.unmeasured.extend(unmeasured)
+        evaluations, why = await self._evaluations(served)
+        name, labels = "prompt_evaluations", served.labels
+        if evaluations is None:
+            self.unmeasured.append(
+                Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
+            )
+            return
+        unit = CATALOGUE[name].unit
+        self.measurements.append(
+            Measurement(
+                name, evaluations, unit, self._variant, self._trial, labels, source="log new prompt"
+            )
+        )
+
+    async def _evaluations(self, served: Served) -> tuple[int | None, str]:
+        """How many slots evaluated the prompt of a request, or why that is not known."""
+        if self._log is None:
+            return None, "only the log tells, and this server's cannot be seen"
+        if not served.alone:
+            return None, "other requests were under way"
+        deadline = time.monotonic() + _LOG_WAIT_SECONDS
+        self._log.poll()
+        while not timings_of(served.reply, self._log.reader.timings):  # printed after its prompt
+            if time.monotonic() > deadline:
+                return None, "the log has no timings of it"
+            await asyncio.sleep(0.005)
+            self._log.poll()
+        events = self._log.reader.events
+        if self._seen_events > len(events):
+            return None, "the log grew too long within one step"
+        found = sum(
+            event.kind == "new_prompt"
+            and event.numbers.get("n_tokens") == served.reply.prompt_tokens
+            for event in events[self._seen_events :]
+        )
+        return (found, "") if found else (None, "the log has no 'new prompt' line of it")
 
     async def _slots(self, batch: Sequence[Served]) -> list[int | None]:
         slots: list[int | None] = [served.reply.slot for served in batch]

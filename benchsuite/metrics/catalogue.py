@@ -38,6 +38,7 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 _REQUEST = (("session", "turn"), ("request",))
+_COUNTED = (*_REQUEST, ("copy", "request"), ("step",))
 _AT = (("at",),)
 
 
@@ -143,9 +144,10 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        _COUNTED,
         "Prompt tokens taken from the KV cache: `timings.cache_n`, else "
-        "`usage.prompt_tokens_details.cached_tokens`.",
+        "`usage.prompt_tokens_details.cached_tokens`. Of a `load` step the sum over its replies; of "
+        "several copies of one prompt the prompt's own count, and by `copy` what each tells.",
     ),
     _metric(
         "evaluated_tokens",
@@ -154,7 +156,7 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("step",)),
         "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt.",
     ),
     _metric(
@@ -164,7 +166,7 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("step",)),
         "The whole prompt: `usage.prompt_tokens`, for `/completion` `tokens_evaluated`.",
     ),
     _metric(
@@ -174,8 +176,9 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
-        "Tokens generated: `usage.completion_tokens`, for `/completion` `tokens_predicted`.",
+        _COUNTED,
+        "Tokens generated: `usage.completion_tokens`, for `/completion` `tokens_predicted`; of "
+        "several copies the sum, of a `load` step the sum over its replies.",
     ),
     _metric(
         "slot",
@@ -184,7 +187,7 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("copy", "request")),
         "The slot that served: from the reply where it names it, else from the log.",
     ),
     _metric(
@@ -194,8 +197,31 @@ _DECLARED = (
         "text",
         "numerics",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("copy", "request")),
         "The text of the reply.",
+    ),
+    _metric(
+        "distinct_texts",
+        "",
+        "equal",
+        "exact",
+        "numerics",
+        "http",
+        (("request",),),
+        "Different texts among several completions of one prompt (`n_cmpl`); 1 where all are "
+        "equal, as greedy ones are.",
+    ),
+    _metric(
+        "prompt_evaluations",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "log",
+        (("request",),),
+        "How many slots evaluated the prompt of several completions: the log's `new prompt` lines "
+        "while the request was alone (builds 10092 to 11549 print one; the other slots copy the "
+        "state).",
     ),
     _metric(
         "rss_mib",
@@ -281,7 +307,7 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        _REQUEST,
+        (*_REQUEST, ("step",)),
         "Time to first token: from sending the request to its first non-empty token event.",
     ),
     _metric(
@@ -291,7 +317,7 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        _REQUEST,
+        (*_REQUEST, ("step",)),
         "From sending the request to the end of its reply.",
     ),
     _metric(

@@ -157,6 +157,8 @@ class _Gate:
             "session": ("unknown session", "sessions"),
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
+            "copy": ("no 'complete' step asks for copy", "copies"),
+            "step": ("no 'load' step has the name", "names"),
             "at": ("no 'snapshot' step makes", "snapshots"),
         }
         what, plural = words[label]

@@ -15,7 +15,7 @@ from benchsuite.model.scenario import (
     Step,
     TurnStep,
 )
-from benchsuite.scenario.build import PromptBook, build_request, items
+from benchsuite.scenario.build import PromptBook, build_request, copies_of, items
 from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.words import remedy
 
@@ -28,6 +28,8 @@ class Produced:
 
     turns: dict[str, int] = field(default_factory=dict)  # session -> number of its turns
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
+    copies: dict[str, int] = field(default_factory=dict)  # id -> completions, where several
+    loads: dict[str, int] = field(default_factory=dict)  # name -> line
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
     def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
@@ -43,6 +45,14 @@ class Produced:
             ]
         if names == ("request",):
             return [{"request": name} for name in self.requests]
+        if names == ("copy", "request"):
+            return [
+                {"copy": str(copy), "request": name}
+                for name, count in self.copies.items()
+                for copy in range(1, count + 1)
+            ]
+        if names == ("step",):
+            return [{"step": name} for name in self.loads]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
@@ -120,12 +130,16 @@ class StepBuilder:
             self._problems.say(line, f"id '{name}' was used on line {first} already")
         elif name:
             self.produced.requests[name] = line
+        request = build_request(found.get("request"), self._problems, several=True)
+        copies = copies_of(request)
+        if copies > 1 and name:
+            self.produced.copies[name] = copies
         return CompleteStep(
             id=name,
             prompt=self._prompts.resolve(found.get("prompt")) or PromptSpec(),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
-            request=build_request(found.get("request"), self._problems),
+            request=request,
             line=line,
         )
 
