@@ -139,8 +139,8 @@ def _suspects(rows: Sequence[Asked], texts: Sequence[_Text]) -> dict[int, list[i
     found = {}
     for i, one in enumerate(rows):
         cached, total = one.reply.cached_tokens, one.reply.prompt_tokens
-        if cached is None or total is None:
-            continue
+        if cached is None or total is None or "step" in one.served.labels:
+            continue  # requests of a load are too many to explain
         shared = [
             (_common_text(texts[i].prompt, texts[j].left), j)
             for j in range(max(0, i - _LOOK_BACK), i)

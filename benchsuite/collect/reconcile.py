@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from benchsuite.client.prometheus import printed_quantum
-from benchsuite.client.reply import Reply
+from benchsuite.client.reply import Copy, Reply
 
 _COUNTERS: dict[str, tuple[str, Callable[[Reply], int | None]]] = {
     "prompt_tokens_total": ("evaluated", lambda reply: reply.evaluated_tokens),
@@ -17,7 +17,8 @@ _COUNTERS: dict[str, tuple[str, Callable[[Reply], int | None]]] = {
 
 def contradiction_in(reply: Reply) -> str | None:
     """A sentence if cached + evaluated is not the whole prompt; None if it is, or is not told."""
-    for part in (reply, *reply.copies):
+    parts: tuple[Reply | Copy, ...] = (reply, *reply.copies)
+    for part in parts:
         if None in (part.cached_tokens, part.evaluated_tokens, reply.prompt_tokens):
             continue
         cached, evaluated = part.cached_tokens or 0, part.evaluated_tokens or 0

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.explain import Asked
+from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_copies, measure_reply
 from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Snapshots
-from benchsuite.drive.driver import Served
+from benchsuite.drive.driver import Load, Served, describe_labels
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
@@ -132,6 +133,37 @@ class Watch:
                     hint="pin to a slot below the server's number of slots (parallel)",
                 )
         await self._check_counters(batch)
+        if self._log is not None:
+            self._log.poll()  # keeps the events of each step
+            self._seen_events = len(self._log.reader.events)
+
+    async def loaded(self, load: Load) -> None:
+        """Settle a load step: its measurements, and what its requests leave open.
+
+        Raises:
+            ServerLiedError: On a server of ours, where counts contradict each other.
+        """
+        for refused in load.refused:
+            self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+        slots = await self._slots(load.served)
+        self.asked.extend(map(Asked, load.served, slots))
+        for served in load.served:
+            problem = contradiction_in(served.reply)
+            if problem is not None:
+                self._contradiction(f"{served.words}: {problem}")
+        measured, unmeasured = measure_load(load, self._variant, self._trial)
+        self.measurements += measured
+        self.unmeasured += unmeasured
+        if load.refused:
+            first = load.refused[0]
+            self.warnings.append(
+                f"load {load.name}: {len(load.refused)} requests were refused, the first "
+                f"{describe_labels(first.labels)}: {first.message}; its counts were not checked "
+                "against /metrics"
+            )
+            self._counters = await self._client.metrics() or self._counters
+        elif load.served:
+            await self._check_counters(load.served)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)

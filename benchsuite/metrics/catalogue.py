@@ -146,8 +146,8 @@ _DECLARED = (
         "http",
         _COUNTED,
         "Prompt tokens taken from the KV cache: `timings.cache_n`, else "
-        "`usage.prompt_tokens_details.cached_tokens`. Of a `load` step the sum over its replies; of "
-        "several copies of one prompt the prompt's own count, and by `copy` what each tells.",
+        "`usage.prompt_tokens_details.cached_tokens`. Of a `load` step the sum over its replies, "
+        "of several copies of one prompt its own count, and by `copy` what each tells.",
     ),
     _metric(
         "evaluated_tokens",
@@ -157,7 +157,8 @@ _DECLARED = (
         "config",
         "http",
         (*_REQUEST, ("step",)),
-        "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt.",
+        "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt. Of a `load` "
+        "step the sum over its replies.",
     ),
     _metric(
         "prompt_tokens",
@@ -308,7 +309,8 @@ _DECLARED = (
         "machine",
         "client",
         (*_REQUEST, ("step",)),
-        "Time to first token: from sending the request to its first non-empty token event.",
+        "Time to first token: from sending the request to its first non-empty token event; of a "
+        "`load` step the median over its replies.",
     ),
     _metric(
         "e2e_ms",
@@ -318,7 +320,38 @@ _DECLARED = (
         "machine",
         "client",
         (*_REQUEST, ("step",)),
-        "From sending the request to the end of its reply.",
+        "From sending the request to the end of its reply; of a `load` step the median over its "
+        "replies.",
+    ),
+    _metric(
+        "requests_failed",
+        "",
+        "lower",
+        "exact",
+        "config",
+        "http",
+        (("step",),),
+        "Requests of a `load` step that the server answered with an error.",
+    ),
+    _metric(
+        "requests_per_second",
+        "1/s",
+        "higher",
+        "latency",
+        "machine",
+        "client",
+        (("step",),),
+        "Requests served in a `load` step / seconds from its first request to its last reply.",
+    ),
+    _metric(
+        "output_tokens_per_second",
+        "tokens/s",
+        "higher",
+        "latency",
+        "machine",
+        "client",
+        (("step",),),
+        "Tokens generated in a `load` step / seconds from its first request to its last reply.",
     ),
     _metric(
         "tpot_ms",

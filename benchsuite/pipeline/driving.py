@@ -54,7 +54,7 @@ async def drive(
     Raises:
         ServerError: Whatever a request or the watch found.
     """
-    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot)
+    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot, watch.loaded)
     driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
     try:
         tell("preparing prompts")

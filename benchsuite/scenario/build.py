@@ -121,9 +121,7 @@ def _check_copies(found: Found, problems: Problems, *, allowed: bool) -> None:
         problems.say(given[1][1].line, "'n' and 'n_cmpl' are two names of one field; give one")
 
 
-def build_request(
-    found: Found | None, problems: Problems, *, several: bool = False
-) -> RequestSpec:
+def build_request(found: Found | None, problems: Problems, *, several: bool = False) -> RequestSpec:
     """Further request fields; the default where there are none.
 
     Args:

@@ -9,6 +9,7 @@ from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     IdleStep,
+    LoadStep,
     PromptSpec,
     SessionSpec,
     SnapshotStep,
@@ -92,6 +93,8 @@ class StepBuilder:
             return IdleStep(found.value, line)
         if kind == "snapshot":
             return self._snapshot(found.value, line)
+        if kind == "load":
+            return self._load(found, line)
         if kind == "concurrently":
             return self._concurrently(found, line)
         return self._request_step(kind, found, line)
@@ -140,6 +143,30 @@ class StepBuilder:
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
             request=request,
+            line=line,
+        )
+
+    def _load(self, found: Found, line: int) -> LoadStep:
+        name = found.plain("as", "")
+        if name in self.produced.loads:
+            first = self.produced.loads[name]
+            self._problems.say(line, f"load '{name}' was named on line {first} already")
+        elif name:
+            self.produced.loads[name] = line
+        prompt = self._prompts.resolve(found.get("prompt")) or PromptSpec()
+        requests, workers = found.plain("requests", 1), found.plain("concurrency", 1)
+        if workers > requests:
+            sentence = f"concurrency {workers} is above the {requests} requests in all"
+            self._problems.say(line, f"load '{name}': {sentence}")
+        return LoadStep(
+            name=name,
+            requests=requests,
+            concurrency=workers,
+            prompt=prompt,
+            prefix=self._prompts.resolve(found.get("prefix")),
+            same=bool(found.plain("same", False)),
+            max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
+            request=build_request(found.get("request"), self._problems),
             line=line,
         )
 

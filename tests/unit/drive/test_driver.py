@@ -10,7 +10,7 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
-from benchsuite.drive.driver import Driver, Hooks, Served
+from benchsuite.drive.driver import Driver, Hooks, Load, Served
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
 from benchsuite.model.scenario import (
@@ -80,6 +80,7 @@ class Seen:
         self.served: list[Served] = []
         self.quiet: list[list[str]] = []
         self.snapshots: list[str] = []
+        self.loads: list[Load] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Served]) -> None:
@@ -88,7 +89,10 @@ class Seen:
         async def snapshot(name: str) -> None:
             self.snapshots.append(name)
 
-        return Hooks(self.progress.append, self.served.append, quiet, snapshot)
+        async def loaded(load: Load) -> None:
+            self.loads.append(load)
+
+        return Hooks(self.progress.append, self.served.append, quiet, snapshot, loaded)
 
 
 def _text(text: str) -> PromptSpec:
