@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
+from benchsuite.collect.leaks import measure_leaks
 from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
@@ -22,6 +24,8 @@ from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
 
 _LOG_WAIT_SECONDS = 1.0
+BAD_REQUEST = 400
+"""Refused before its prompt was evaluated: it leaves nothing in a slot."""
 _MOST_ASKED = 2000
 
 
@@ -41,6 +45,7 @@ class Watch:
         measurements: What was measured so far.
         unmeasured: What was not, and why.
         warnings: Sentences for the record.
+        secrets: What only one session may say, by session.
         asked: Every request that was served, with its slot, the last 2,000 at most.
     """
 
@@ -65,9 +70,11 @@ class Watch:
         self._seen_timings = 0
         self._seen_events = 0
         self._foreign: str | None = None
+        self._lost = ""  # a request that failed after it may have been evaluated
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
+        self.secrets: dict[str, str] = {}  # by session; set before the first request
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._sampling: asyncio.Task[None] | None = None
@@ -145,6 +152,8 @@ class Watch:
         """
         for refused in load.refused:
             self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+            if refused.status != BAD_REQUEST:
+                self._lost = self._lost or refused.message
         slots = await self._slots(load.served)
         self.asked.extend(map(Asked, load.served, slots))
         for served in load.served:
@@ -154,6 +163,7 @@ class Watch:
         measured, unmeasured = measure_load(load, self._variant, self._trial)
         self.measurements += measured
         self.unmeasured += unmeasured
+        self._measure_leaks({"step": load.name}, load.served)
         if load.refused:
             first = load.refused[0]
             self.warnings.append(
@@ -189,6 +199,33 @@ class Watch:
             measured = []
         self.measurements.extend(measured)
         self.unmeasured.extend(unmeasured)
+        self._measure_leaks(served.labels, [served])
+
+    def _measure_leaks(self, labels: dict[str, str], batch: Sequence[Served]) -> None:
+        if not self.secrets:
+            return
+        found, warnings = measure_leaks(batch, self.secrets, labels, self._variant, self._trial)
+        self.measurements.append(found)
+        self.warnings += warnings
+
+    async def measure_excess(self) -> None:
+        """Hold cached tokens against what could be reused; to be asked once all steps are done.
+
+        Raises:
+            ServerError: The server does not answer.
+        """
+        why = ""
+        if not self._owned:
+            why = "what others and earlier runs left on this server is not known"
+        elif len(self.asked) > MOST_COMPARED:
+            why = f"more than {MOST_COMPARED} requests are not compared with each other"
+        elif self._lost:
+            why = f"what a request that failed left is not known: {self._lost}"
+        measured, unmeasured = await measure_excess(
+            self._client, self.asked, why, self._variant, self._trial, owned=self._owned
+        )
+        self.measurements += measured
+        self.unmeasured += unmeasured
 
     async def _measure_copies(self, served: Served) -> None:
         copies = served.reply.copies

@@ -202,6 +202,30 @@ _DECLARED = (
         "The text of the reply.",
     ),
     _metric(
+        "excess_cached_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (*_REQUEST, ("step",)),
+        "Cached tokens beyond the longest common prefix with anything that an earlier or "
+        "overlapping request of the launch can have left, by token ids of `/tokenize`; above 0 "
+        "another conversation's state was used, or the count is wrong. Of a `load` step the most "
+        "of any of its requests.",
+    ),
+    _metric(
+        "leaks",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (*_REQUEST, ("step",)),
+        "Secrets of other sessions (`secret`) that the reply contains; of a `load` step the sum "
+        "over its replies. Measured where a session has a secret.",
+    ),
+    _metric(
         "distinct_texts",
         "",
         "equal",

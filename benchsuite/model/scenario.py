@@ -54,6 +54,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
     system: PromptSpec | None = None
     slot: int | None = None  # pinned to this slot; None lets the server choose
     request: RequestSpec = RequestSpec()
+    secret: str | None = None  # text that no other conversation's reply may contain
     line: int = 0
 
 

@@ -149,16 +149,34 @@ def build_sessions(
     found: Found | None, prompts: PromptBook, problems: Problems
 ) -> dict[str, SessionSpec]:
     """The sessions by name."""
-    return {
+    sessions = {
         name: SessionSpec(
             name=name,
             system=prompts.resolve(value.get("system")),
             slot=value.plain("slot"),
             request=build_request(value.get("request"), problems),
+            secret=value.plain("secret"),
             line=value.line,
         )
         for name, value in entries(found)
     }
+    _check_secrets(sessions, problems)
+    return sessions
+
+
+def _check_secrets(sessions: dict[str, SessionSpec], problems: Problems) -> None:
+    """Note secrets that cannot be told apart."""
+    told = [spec for spec in sessions.values() if spec.secret is not None]
+    for spec in told:
+        own = (spec.secret or "").casefold()
+        if not own.strip():
+            problems.say(spec.line, f"the secret of session '{spec.name}' is empty")
+        for other in told:
+            if other is not spec and own.strip() and own in (other.secret or "").casefold():
+                problems.say(
+                    spec.line,
+                    f"the secret of session '{spec.name}' is part of that of '{other.name}'",
+                )
 
 
 def _flag_value(found: Found | None) -> FlagValue:

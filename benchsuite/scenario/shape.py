@@ -249,6 +249,11 @@ SCENARIO = Record(
                         "system": Key(_PROMPT_USE, "The system message."),
                         "slot": Key(_SLOT, "Pins the session to this slot."),
                         "request": Key(_REQUEST, "Further fields of its requests."),
+                        "secret": Key(
+                            Text(),
+                            "No reply outside the session may contain this; write it into the "
+                            "session's own prompts.",
+                        ),
                     },
                     nullable=True,
                 ),
