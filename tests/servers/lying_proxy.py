@@ -6,7 +6,7 @@ copy          the last of several completions says something else
 evaluates     each of several completions is asked for by itself, and evaluated by itself
 leak          a reply ends with the one before it, of another conversation
 excess        replies with cached tokens claim 7 more of them
-refuses       every fifth completion is answered with 500
+refuses       every fifth raw completion is answered with 500
 honest        nothing
 
 Counters would give most of these away at once, so /metrics is off, as without `--metrics`.
@@ -98,7 +98,7 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
                 self._answer(501, b'{"error":{"code":501,"message":"off"}}')
                 return
             generates = self.path in ("/completion", "/v1/chat/completions")
-            if generates and lies.refuse():
+            if self.path == "/completion" and lies.refuse():
                 self._answer(500, b'{"error":{"code":500,"message":"no","type":"server_error"}}')
                 return
             asked = json.loads(content) if content else {}
