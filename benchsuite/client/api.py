@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
-from benchsuite.client.body import ChatParts, completion_reply
+from benchsuite.client.body import ChatParts, CompletionParts, copies_asked
 from benchsuite.client.fields import expect_object, read_piece, read_text
 from benchsuite.client.health import Health, parse_health
 from benchsuite.client.prometheus import Exposition, parse_metrics
@@ -223,28 +223,24 @@ class LlamaClient:
 
         Raises:
             RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`;
-                the last event is the one with `stop: true`.
+                the last event is the one with `stop: true`. A server that sends another
+                number of completions than `n_cmpl` asks for has lied.
         """
         payload = {"prompt": prompt, **_checked(fields), "stream": True}
-        pieces: list[str] = []
+        parts = CompletionParts(copies_asked(fields))
         stamps = Stopwatch()
-        final: dict[str, Any] | None = None
         async with aclosing(self._events("/completion", payload, stamps)) as events:
             async for event in events:
                 if event.data == "[DONE]":
                     continue
-                body = self._event_object("/completion", event)
-                piece = read_text(body, "content", "/completion")
-                pieces.append(piece)
-                if piece:
+                if parts.take(self._event_object("/completion", event)):
                     stamps.token()
-                if body.get("stop") is True:
-                    final = body
-        if final is None:
+        reply = parts.reply(stamps.read(), tuple(stamps.tokens_ns))
+        if reply is None:
             raise ConnectionLostError(
                 "/completion: the stream ended before an event with 'stop: true'"
             )
-        return completion_reply(final, "".join(pieces), stamps.read(), tuple(stamps.tokens_ns))
+        return reply
 
     # below: one exchange, and how it can fail
 

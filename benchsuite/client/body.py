@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from benchsuite.client.counts import read_counts
 from benchsuite.client.fields import expect_object, read_count, read_number, read_text, shape
-from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.client.reply import Copy, Reply, Stamps, Timings
 from benchsuite.errors import ServerLiedError
 
 
@@ -59,6 +61,66 @@ def _old_finish(final: Mapping[str, Any]) -> str:
     return next(
         (why for why in ("eos", "word", "limit") if final.get(f"stopped_{why}") is True), ""
     )
+
+
+class CompletionParts:
+    """The events of a streamed `/completion`, of one completion or several.
+
+    Several completions of one prompt (`n_cmpl`, or `n`; builds 10092 to 11549) come interleaved,
+    each event with its `index` from 0, and each ends with a `stop: true` of its own.
+
+    Args:
+        wanted: How many completions were asked for.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._pieces: dict[int, list[str]] = {}
+        self._finals: dict[int, dict[str, Any]] = {}
+
+    def take(self, body: dict[str, Any]) -> bool:
+        """Add one event's object; whether it carried generated text."""
+        what = "/completion"
+        index = (read_count(body, "index", what) or 0) if self._wanted > 1 else 0
+        piece = read_text(body, "content", what)
+        self._pieces.setdefault(index, []).append(piece)
+        if body.get("stop") is True:
+            if index in self._finals:
+                raise ServerLiedError(f"{what}: completion {index} ended twice")
+            self._finals[index] = body
+        return bool(piece)
+
+    def reply(self, stamps: Stamps, token_ns: tuple[int, ...]) -> Reply | None:
+        """The whole reply; None where no completion has come to its end.
+
+        Raises:
+            ServerLiedError: There are fewer or more completions than were asked for.
+        """
+        if not self._finals:
+            return None
+        replies = [
+            completion_reply(final, "".join(self._pieces[index]), stamps, token_ns)
+            for index, final in sorted(self._finals.items())
+        ]
+        if len(replies) != self._wanted or sorted(self._finals) != list(range(self._wanted)):
+            raise ServerLiedError(
+                f"/completion was asked for {self._wanted} completions of a prompt and sent "
+                f"{len(replies)}",
+                hint="builds that do not know n_cmpl pass over it",
+            )
+        if self._wanted == 1:
+            return replies[0]
+        copies = tuple(
+            Copy(one.text, one.cached_tokens, one.evaluated_tokens, one.output_tokens, one.slot)
+            for one in replies
+        )
+        return msgspec.structs.replace(replies[0], copies=copies)
+
+
+def copies_asked(fields: Mapping[str, Any]) -> int:
+    """How many completions a request body asks for: `n_cmpl`, else its other name `n`."""
+    wanted = fields.get("n_cmpl", fields.get("n", 1))
+    return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else 1
 
 
 class ChatParts:

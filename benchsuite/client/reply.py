@@ -29,8 +29,21 @@ class Timings(msgspec.Struct, frozen=True):
     predicted_per_second: float | None = None
 
 
+class Copy(msgspec.Struct, frozen=True):
+    """One of several completions of a prompt. Counts are None where the server does not tell."""
+
+    text: str
+    cached_tokens: int | None
+    evaluated_tokens: int | None  # of the prompt that it shares with the others
+    output_tokens: int | None
+    slot: int | None  # where the reply names it
+
+
 class Reply(msgspec.Struct, frozen=True):
-    """One finished request. Counts are None where the server does not tell them."""
+    """One finished request. Counts are None where the server does not tell them.
+
+    Of several completions of one prompt (`n_cmpl`) text, counts and slot are the first one's.
+    """
 
     text: str  # reasoning, if any, then content
     content: str  # what belongs into the conversation's history
@@ -46,6 +59,15 @@ class Reply(msgspec.Struct, frozen=True):
     token_ns: tuple[int, ...] = ()  # arrival of each token event
     # `prompt`, `cached`, `evaluated`, `output` -> the field that told it: `timings.cache_n`
     sources: dict[str, str] = {}
+    copies: tuple[Copy, ...] = ()  # all completions, the first one too, where several were asked
+
+    @property
+    def generated_tokens(self) -> int | None:
+        """Tokens generated in all completions; None where one of them does not tell."""
+        if not self.copies:
+            return self.output_tokens
+        counts = [copy.output_tokens for copy in self.copies]
+        return None if None in counts else sum(count or 0 for count in counts)
 
 
 class Stopwatch:

@@ -74,7 +74,7 @@ async def explain_requests(
     found = _suspects(rows, texts)
     if not found:
         return Explained()
-    tokens = _TokenBook(client, rows)
+    tokens = TokenBook(client, rows)
     tasks = [_task_of(one.reply, log) for one in rows]
     timeline = Timeline(() if log is None else log.events)
     server = server_of(facts, log, foreign=foreign)
@@ -140,8 +140,8 @@ def _suspects(rows: Sequence[Asked], texts: Sequence[_Text]) -> dict[int, list[i
     found = {}
     for i, one in enumerate(rows):
         cached, total = one.reply.cached_tokens, one.reply.prompt_tokens
-        if cached is None or total is None:
-            continue
+        if cached is None or total is None or "step" in one.served.labels:
+            continue  # requests of a load are too many to explain
         shared = [
             (common_prefix(texts[i].prompt, texts[j].left), j)
             for j in range(max(0, i - _LOOK_BACK), i)
@@ -181,13 +181,31 @@ def _neighbours(rows: Sequence[Asked], place: int, candidates: Sequence[int]) ->
     return found
 
 
-class _TokenBook:
-    """The tokens of requests, each asked for once."""
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a request's tokens."""
+
+    prompt: Tokens | None
+    left: Tokens | None  # as `left_behind`
+    why: str = ""  # the prompt's are not known
+
+
+class TokenBook:
+    """The tokens of requests, each asked for once.
+
+    Args:
+        client: The server, idle.
+        rows: The requests; a place is an index into them.
+    """
 
     def __init__(self, client: LlamaClient, rows: Sequence[Asked]) -> None:
         self._client = client
         self._rows = rows
-        self._known: dict[int, tuple[Tokens | None, Tokens | None, str]] = {}
+        self._known: dict[int, Known] = {}
+
+    async def tokens(self, place: int) -> Known:
+        """The tokens of one request: of its prompt, and of what it left."""
+        await self.learn(place)
+        return self._known[place]
 
     async def learn(self, place: int) -> None:
         """Ask for the tokens of one request: of its prompt, and with its reply."""
@@ -199,10 +217,10 @@ class _TokenBook:
         total = one.reply.prompt_tokens
         if total is not None and len(prompt.ids) != total:
             why = f"asked for again, its prompt has {len(prompt.ids)} tokens and not {total}"
-            self._known[place] = (None, None, why)
+            self._known[place] = Known(None, None, why)
             return
         both = await self._tokens(text + one.reply.content)
-        self._known[place] = (prompt, left_behind(one.reply, prompt, both), "")
+        self._known[place] = Known(prompt, left_behind(one.reply, prompt, both))
 
     async def _prompt(self, sent: Sent) -> str:
         if sent.messages is None:
@@ -216,15 +234,15 @@ class _TokenBook:
     def request(self, place: int, task: Task | None) -> Request:
         """A request with what is known of its tokens."""
         one = self._rows[place]
-        prompt, left, untold = self._known.get(place, (None, None, ""))
+        known = self._known.get(place, Known(None, None))
         reply, served = one.reply, one.served
         return Request(
             labels=served.labels,
             words=served.words,
             cached=reply.cached_tokens,
             prompt_tokens=reply.prompt_tokens,
-            prompt=prompt,
-            left=left,
+            prompt=known.prompt,
+            left=known.left,
             slot=one.slot,
             wanted_slot=served.wanted_slot,
             task=task,
@@ -232,7 +250,7 @@ class _TokenBook:
             truncated=reply.truncated,
             sent_ns=reply.stamps.sent_ns,
             end_ns=reply.stamps.end_ns,
-            untold=untold,
+            untold=known.why,
         )
 
 

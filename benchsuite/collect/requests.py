@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchsuite.client.reply import Reply
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured, Value
@@ -47,6 +49,46 @@ def measure_reply(
     return measured, unmeasured
 
 
+def measure_copies(
+    reply: Reply,
+    slots: Sequence[int | None],
+    labels: dict[str, str],
+    variant: str,
+    trial: int,
+) -> tuple[list[Measurement], list[Unmeasured]]:
+    """The measurements of each of several completions, labelled `copy` from 1, and of them all.
+
+    Args:
+        reply: With its copies; one without has none of these measurements.
+        slots: The slot that served each copy, wherever that was learnt; None if nowhere.
+        labels: `request`.
+        variant: Name of the variant.
+        trial: From 1.
+    """
+    measured: list[Measurement] = []
+    unmeasured: list[Unmeasured] = []
+    for number, (copy, slot) in enumerate(zip(reply.copies, slots, strict=True), 1):
+        own = {**labels, "copy": str(number)}
+        values: dict[str, Value | None] = {
+            "cached_tokens": copy.cached_tokens,
+            "output_tokens": copy.output_tokens,
+            "slot": slot,
+            "text": copy.text,
+        }
+        for name, value in values.items():
+            if value is None:
+                unmeasured.append(Unmeasured(name, variant, _UNTOLD[name], trial=trial, labels=own))
+            else:
+                unit, source = CATALOGUE[name].unit, _source(name, reply)
+                measured.append(Measurement(name, value, unit, variant, trial, own, source=source))
+    if reply.copies:
+        distinct = len({copy.text for copy in reply.copies})
+        measured.append(
+            Measurement("distinct_texts", distinct, "", variant, trial, labels, source="replies")
+        )
+    return measured, unmeasured
+
+
 CLIENT_CLOCK = "client clock"
 """Source of what we timed ourselves."""
 
@@ -84,7 +126,7 @@ def _values(reply: Reply, slot: int | None) -> dict[str, Value | None]:
         "cached_tokens": reply.cached_tokens,
         "evaluated_tokens": reply.evaluated_tokens,
         "prompt_tokens": reply.prompt_tokens,
-        "output_tokens": reply.output_tokens,
+        "output_tokens": reply.generated_tokens,
         "slot": slot,
         "text": reply.text,
         "ttft_ms": ttft,

@@ -8,19 +8,24 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
+from benchsuite.collect.leaks import measure_leaks
+from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
-from benchsuite.collect.requests import measure_reply
-from benchsuite.collect.slots import slot_of
+from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Snapshots
-from benchsuite.drive.driver import Served
+from benchsuite.drive.driver import Load, Served, describe_labels
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
 
 _LOG_WAIT_SECONDS = 1.0
+BAD_REQUEST = 400
+"""Refused before its prompt was evaluated: it leaves nothing in a slot."""
 _MOST_ASKED = 2000
 
 
@@ -40,6 +45,7 @@ class Watch:
         measurements: What was measured so far.
         unmeasured: What was not, and why.
         warnings: Sentences for the record.
+        secrets: What only one session may say, by session.
         asked: Every request that was served, with its slot, the last 2,000 at most.
         in_flight: Labels of each request that was sent and not answered yet, and the slot that
             it is pinned to, in the order of sending.
@@ -64,10 +70,13 @@ class Watch:
         self._owned = owned
         self._counters: dict[str, float] | None = None
         self._seen_timings = 0
+        self._seen_events = 0
         self._foreign: str | None = None
+        self._lost = ""  # a request that failed after it may have been evaluated
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
+        self.secrets: dict[str, str] = {}  # by session; set before the first request
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
@@ -83,6 +92,7 @@ class Watch:
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
+            self._seen_events = len(self._log.reader.events)
 
     @property
     def foreign(self) -> bool:
@@ -125,6 +135,7 @@ class Watch:
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             self._measure(served, slot)
+            await self._measure_copies(served)
             self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
@@ -139,6 +150,41 @@ class Watch:
         await self._check_counters(batch)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
+            self._seen_events = len(self._log.reader.events)
+
+    async def loaded(self, load: Load) -> None:
+        """Settle a load step: its measurements, and what its requests leave open.
+
+        Raises:
+            ServerLiedError: On a server of ours, where counts contradict each other.
+        """
+        for refused in load.refused:
+            self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+            if refused.status != BAD_REQUEST:
+                self._lost = self._lost or refused.message
+        slots = await self._slots(load.served)
+        self.asked.extend(map(Asked, load.served, slots))
+        for served in load.served:
+            problem = contradiction_in(served.reply)
+            if problem is not None:
+                self._contradiction(f"{served.words}: {problem}")
+        measured, unmeasured = measure_load(load, self._variant, self._trial)
+        self.measurements += measured
+        self.unmeasured += unmeasured
+        self._measure_leaks({"step": load.name}, load.served)
+        if load.refused:
+            first = load.refused[0]
+            self.warnings.append(
+                f"load {load.name}: {len(load.refused)} requests were refused, the first "
+                f"{describe_labels(first.labels)}: {first.message}; its counts were not checked "
+                "against /metrics"
+            )
+            self._counters = await self._client.metrics() or self._counters
+        elif load.served:
+            await self._check_counters(load.served)
+        if self._log is not None:
+            self._log.poll()  # keeps the events of each step
+            self._seen_events = len(self._log.reader.events)
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""
@@ -161,6 +207,83 @@ class Watch:
             measured = []
         self.measurements.extend(measured)
         self.unmeasured.extend(unmeasured)
+        self._measure_leaks(served.labels, [served])
+
+    def _measure_leaks(self, labels: dict[str, str], batch: Sequence[Served]) -> None:
+        if not self.secrets:
+            return
+        found, warnings = measure_leaks(batch, self.secrets, labels, self._variant, self._trial)
+        self.measurements.append(found)
+        self.warnings += warnings
+
+    async def measure_excess(self) -> None:
+        """Hold cached tokens against what could be reused; to be asked once all steps are done.
+
+        Raises:
+            ServerError: The server does not answer.
+        """
+        why = ""
+        if not self._owned:
+            why = "what others and earlier runs left on this server is not known"
+        elif len(self.asked) > MOST_COMPARED:
+            why = f"more than {MOST_COMPARED} requests are not compared with each other"
+        elif self._lost:
+            why = f"what a request that failed left is not known: {self._lost}"
+        measured, unmeasured = await measure_excess(
+            self._client, self.asked, why, self._variant, self._trial, owned=self._owned
+        )
+        self.measurements += measured
+        self.unmeasured += unmeasured
+
+    async def _measure_copies(self, served: Served) -> None:
+        copies = served.reply.copies
+        if not copies:
+            return
+        measured, unmeasured = measure_copies(
+            served.reply,
+            [copy.slot for copy in copies],
+            served.labels,
+            self._variant,
+            self._trial,
+        )
+        self.measurements.extend(measured)
+        self.unmeasured.extend(unmeasured)
+        evaluations, why = await self._evaluations(served)
+        name, labels = "prompt_evaluations", served.labels
+        if evaluations is None:
+            self.unmeasured.append(
+                Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
+            )
+            return
+        unit = CATALOGUE[name].unit
+        self.measurements.append(
+            Measurement(
+                name, evaluations, unit, self._variant, self._trial, labels, source="log new prompt"
+            )
+        )
+
+    async def _evaluations(self, served: Served) -> tuple[int | None, str]:
+        """How many slots evaluated the prompt of a request, or why that is not known."""
+        if self._log is None:
+            return None, "only the log tells, and this server's cannot be seen"
+        if not served.alone:
+            return None, "other requests were under way"
+        deadline = time.monotonic() + _LOG_WAIT_SECONDS
+        self._log.poll()
+        while not timings_of(served.reply, self._log.reader.timings):  # printed after its prompt
+            if time.monotonic() > deadline:
+                return None, "the log has no timings of it"
+            await asyncio.sleep(0.005)
+            self._log.poll()
+        events = self._log.reader.events
+        if self._seen_events > len(events):
+            return None, "the log grew too long within one step"
+        found = sum(
+            event.kind == "new_prompt"
+            and event.numbers.get("n_tokens") == served.reply.prompt_tokens
+            for event in events[self._seen_events :]
+        )
+        return (found, "") if found else (None, "the log has no 'new prompt' line of it")
 
     async def _slots(self, batch: Sequence[Served]) -> list[int | None]:
         slots: list[int | None] = [served.reply.slot for served in batch]

@@ -15,12 +15,16 @@ import msgspec
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply
 from benchsuite.drive.conversation import Conversation
+from benchsuite.drive.load import closed_loop
 from benchsuite.drive.prompts import PromptBook
+from benchsuite.errors import RequestRefusedError
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     CompleteStep,
     ConcurrentlyStep,
     IdleStep,
+    LoadStep,
+    PromptSpec,
     RequestSpec,
     SessionSpec,
     SnapshotStep,
@@ -55,6 +59,8 @@ class Served(msgspec.Struct, frozen=True):
 
 def describe_labels(labels: dict[str, str]) -> str:
     """A request in words: `turn 2 of session A`, `request warm`."""
+    if "step" in labels:
+        return f"request {labels['request']} of load {labels['step']}"
     if "session" in labels:
         return f"turn {labels['turn']} of session {labels['session']}"
     return f"request {labels['request']}"
@@ -64,6 +70,23 @@ def _nothing(labels: dict[str, str], slot: int | None) -> None:
     """Nobody wants to know what is about to be sent."""
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """One request of a load that the server answered with an error."""
+
+    labels: dict[str, str]
+    status: int | None  # of HTTP, or as the error's body says
+    message: str
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What a load step brought."""
+
+    name: str
+    served: tuple[Served, ...]  # in the order in which they were finished
+    refused: tuple[Refused, ...]
+    wall_ns: int  # from before the first request to after the last reply
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """What the driver calls besides the server."""
 
@@ -71,6 +94,7 @@ class Hooks(msgspec.Struct, frozen=True):
     served: Callable[[Served], None]  # at once when a request is finished
     quiet: Callable[[Sequence[Served]], Awaitable[None]]  # after each step, with its requests
     snapshot: Callable[[str], Awaitable[None]]
+    loaded: Callable[[Load], Awaitable[None]]  # after each load step
     # before a request is sent, with its labels and the slot that it is pinned to
     sending: Callable[[dict[str, str], int | None], None] = _nothing
 
@@ -102,8 +126,7 @@ class Driver:
             if spec.system is not None:
                 system = await self._prompts.text(spec.system, self._client.tokenise)
             self._conversations[spec.name] = Conversation(spec, system)
-        for step in _flat(steps):
-            spec_of = step.user if isinstance(step, TurnStep) else step.prompt
+        for spec_of in _prompts_of(steps):
             await self._prompts.text(spec_of, self._client.tokenise)
 
     async def run(self, steps: Sequence[Step]) -> None:
@@ -124,6 +147,9 @@ class Driver:
                 await self._hooks.quiet([await self._request(step, alone=True)])
             case ConcurrentlyStep():
                 await self._hooks.quiet(await self._concurrently(step))
+            case LoadStep():
+                self._hooks.progress(f"load {step.name}")
+                await self._hooks.loaded(await self._load(step))
             case IdleStep():
                 self._hooks.progress(f"idle for {step.seconds:g} s")
                 await asyncio.sleep(step.seconds)
@@ -149,6 +175,29 @@ class Driver:
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         return [served for results in branches for served in results]
+
+    async def _load(self, step: LoadStep) -> Load:
+        served: list[Served] = []
+        refused: list[Refused] = []
+        fields = {**_fields(step.request, None), "n_predict": step.max_tokens}
+
+        async def ask(number: int) -> None:
+            labels = {"step": step.name, "request": str(number + 1)}
+            prompt = await self._prompts.text(step.prompt_of(number), self._client.tokenise)
+            if step.prefix is not None:
+                prefix = await self._prompts.text(step.prefix, self._client.tokenise)
+                prompt = f"{prefix} {prompt}"
+            try:
+                reply = await self._client.complete(prompt, fields)
+            except RequestRefusedError as error:
+                refused.append(Refused(labels, error.status, str(error)))
+                return
+            sent = _sent(step.request, prompt=prompt)
+            served.append(Served(labels, reply, None, step.concurrency == 1, sent))
+            self._hooks.served(served[-1])
+
+        wall_ns = await closed_loop(step.requests, step.concurrency, ask)
+        return Load(step.name, tuple(served), tuple(refused), wall_ns)
 
     async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served:
         served = await (
@@ -205,11 +254,17 @@ def _sent(
     return Sent(kept, prompt, dict(request.extra), request.cache_prompt)
 
 
-def _flat(steps: Sequence[Step]) -> list[TurnStep | CompleteStep]:
-    found: list[TurnStep | CompleteStep] = []
+def _prompts_of(steps: Sequence[Step]) -> list[PromptSpec]:
+    found: list[PromptSpec] = []
     for step in steps:
-        if isinstance(step, TurnStep | CompleteStep):
-            found.append(step)
+        if isinstance(step, TurnStep):
+            found.append(step.user)
+        elif isinstance(step, CompleteStep):
+            found.append(step.prompt)
         elif isinstance(step, ConcurrentlyStep):
-            found.extend(inner for branch in step.branches for inner in branch)
+            for branch in step.branches:
+                found += _prompts_of(branch)
+        elif isinstance(step, LoadStep):
+            found += [step.prompt_of(number) for number in range(step.requests)]
+            found += [] if step.prefix is None else [step.prefix]
     return found

@@ -11,6 +11,7 @@ import sys
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.analytic import against_analytic, unjudgeable
 from benchsuite.gate.causes import with_cause
+from benchsuite.gate.growth import against_snapshot
 from benchsuite.gate.rules import (
     Finding,
     Subject,
@@ -137,6 +138,8 @@ def _findings(
         return against_analytic(subject, seen)
     if subject.spec.same_as is not None:
         return against_run(subject, seen)
+    if subject.spec.growth is not None:
+        return against_snapshot(subject, subject.spec.growth, seen)
     if subject.spec.equals_baseline or subject.spec.regression is not None:
         return against_baseline(subject, seen, baselines, allow_new=allow_new)
     return against_limits(subject)

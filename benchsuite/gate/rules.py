@@ -95,6 +95,8 @@ def against_run(subject: Subject, seen: Seen) -> list[Finding]:
         labels = dict(series.labels)
         if same_as.session is not None:
             labels["session"] = same_as.session
+        if same_as.request is not None:
+            labels["request"] = same_as.request
         text = format_series(series.name, labels)
         if other_variant == subject.variant and text == series.text:
             continue  # the reference itself
@@ -109,7 +111,7 @@ def against_run(subject: Subject, seen: Seen) -> list[Finding]:
             )
             continue
         findings.append(_compare_within(subject, series, found[0], words, other_variant))
-    if same_as.session is None:
+    if same_as.session is None and same_as.request is None:
         for reference in seen.select(other_variant, subject.selector):
             if reference.text not in counterparts:
                 expected = subject.kind.show(reference.samples, subject.metric.unit)
@@ -226,7 +228,7 @@ def _compare_within(
     if other_variant != subject.variant:
         reason += f"; compare the logs of variants {other_variant} and {subject.variant}"
     else:
-        reason += "; look at the two sessions' turns with benchsuite report"
+        reason += "; look at the two requests in samples.jsonl of the run's folder"
     return _finding("fail", reason, series.text, comparison)
 
 

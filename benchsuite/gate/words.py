@@ -15,7 +15,11 @@ def rule_words(spec: GateSpec, unit: str) -> str:
     if spec.same_as is not None:
         parts = [
             f"{noun} {name}"
-            for noun, name in (("variant", spec.same_as.variant), ("session", spec.same_as.session))
+            for noun, name in (
+                ("variant", spec.same_as.variant),
+                ("session", spec.same_as.session),
+                ("request", spec.same_as.request),
+            )
             if name is not None
         ]
         return f"same as {' and '.join(parts)}"
@@ -23,9 +27,17 @@ def rule_words(spec: GateSpec, unit: str) -> str:
         return f"at most {_tolerance_words(spec.regression, unit)} worse than baseline"
     if spec.equals is not None:
         return f"equals {number_words(spec.equals, unit)}"
+    if spec.growth is not None:
+        limits = limit_words(spec.growth.min, spec.growth.max, unit)
+        return f"{limits} above snapshot {spec.growth.since}"
+    return limit_words(spec.min, spec.max, unit)
+
+
+def limit_words(low: float | None, high: float | None, unit: str) -> str:
+    """Limits in words: `at least 1 MiB and at most 3 MiB`."""
     limits = [
         f"at {word} {number_words(limit, unit)}"
-        for word, limit in (("least", spec.min), ("most", spec.max))
+        for word, limit in (("least", low), ("most", high))
         if limit is not None
     ]
     return " and ".join(limits)

@@ -25,6 +25,7 @@ from benchsuite.logform.facts import (
     CacheState,
     LogFacts,
     PromptReuse,
+    SlotEvent,
     SlotLaunch,
     SlotTiming,
 )
@@ -144,6 +145,11 @@ class LogReader:
     def reuses(self) -> list[PromptReuse]:
         """What each task found in its slot, in order."""
         return self._slots.reuses
+
+    @property
+    def events(self) -> list[SlotEvent]:
+        """What slots and the host prompt cache did so far, the last 100,000 lines at most."""
+        return self._events.events
 
     def keep_events(self) -> None:
         """Read the events of what was fed; whoever follows a log does so as it grows."""

@@ -38,6 +38,7 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 _REQUEST = (("session", "turn"), ("request",))
+_COUNTED = (*_REQUEST, ("copy", "request"), ("step",))
 _AT = (("at",),)
 
 
@@ -143,9 +144,10 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        _COUNTED,
         "Prompt tokens taken from the KV cache: `timings.cache_n`, else "
-        "`usage.prompt_tokens_details.cached_tokens`.",
+        "`usage.prompt_tokens_details.cached_tokens`. Of a `load` step the sum over its replies, "
+        "of several copies of one prompt its own count, and by `copy` what each tells.",
     ),
     _metric(
         "evaluated_tokens",
@@ -154,8 +156,9 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
-        "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt.",
+        (*_REQUEST, ("step",)),
+        "Prompt tokens computed now: `timings.prompt_n`. cached + evaluated = prompt. Of a `load` "
+        "step the sum over its replies.",
     ),
     _metric(
         "prompt_tokens",
@@ -164,7 +167,7 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("step",)),
         "The whole prompt: `usage.prompt_tokens`, for `/completion` `tokens_evaluated`.",
     ),
     _metric(
@@ -174,8 +177,9 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
-        "Tokens generated: `usage.completion_tokens`, for `/completion` `tokens_predicted`.",
+        _COUNTED,
+        "Tokens generated: `usage.completion_tokens`, for `/completion` `tokens_predicted`; of "
+        "several copies the sum, of a `load` step the sum over its replies.",
     ),
     _metric(
         "slot",
@@ -184,7 +188,7 @@ _DECLARED = (
         "exact",
         "config",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("copy", "request")),
         "The slot that served: from the reply where it names it, else from the log.",
     ),
     _metric(
@@ -194,8 +198,55 @@ _DECLARED = (
         "text",
         "numerics",
         "http",
-        _REQUEST,
+        (*_REQUEST, ("copy", "request")),
         "The text of the reply.",
+    ),
+    _metric(
+        "excess_cached_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (*_REQUEST, ("step",)),
+        "Cached tokens beyond the longest common prefix with anything that an earlier or "
+        "overlapping request of the launch can have left, by token ids of `/tokenize`; above 0 "
+        "another conversation's state was used, or the count is wrong. Of a `load` step the most "
+        "of any of its requests.",
+    ),
+    _metric(
+        "leaks",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (*_REQUEST, ("step",)),
+        "Secrets of other sessions (`secret`) that the reply contains; of a `load` step the sum "
+        "over its replies. Measured where a session has a secret.",
+    ),
+    _metric(
+        "distinct_texts",
+        "",
+        "equal",
+        "exact",
+        "numerics",
+        "http",
+        (("request",),),
+        "Different texts among several completions of one prompt (`n_cmpl`); 1 where all are "
+        "equal, as greedy ones are.",
+    ),
+    _metric(
+        "prompt_evaluations",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "log",
+        (("request",),),
+        "How many slots evaluated the prompt of several completions: the log's `new prompt` lines "
+        "while the request was alone (builds 10092 to 11549 print one; the other slots copy the "
+        "state).",
     ),
     _metric(
         "rss_mib",
@@ -281,8 +332,9 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        _REQUEST,
-        "Time to first token: from sending the request to its first non-empty token event.",
+        (*_REQUEST, ("step",)),
+        "Time to first token: from sending the request to its first non-empty token event; of a "
+        "`load` step the median over its replies.",
     ),
     _metric(
         "e2e_ms",
@@ -291,8 +343,39 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        _REQUEST,
-        "From sending the request to the end of its reply.",
+        (*_REQUEST, ("step",)),
+        "From sending the request to the end of its reply; of a `load` step the median over its "
+        "replies.",
+    ),
+    _metric(
+        "requests_failed",
+        "",
+        "lower",
+        "exact",
+        "config",
+        "http",
+        (("step",),),
+        "Requests of a `load` step that the server answered with an error.",
+    ),
+    _metric(
+        "requests_per_second",
+        "1/s",
+        "higher",
+        "latency",
+        "machine",
+        "client",
+        (("step",),),
+        "Requests served in a `load` step / seconds from its first request to its last reply.",
+    ),
+    _metric(
+        "output_tokens_per_second",
+        "tokens/s",
+        "higher",
+        "latency",
+        "machine",
+        "client",
+        (("step",),),
+        "Tokens generated in a `load` step / seconds from its first request to its last reply.",
     ),
     _metric(
         "tpot_ms",

@@ -54,6 +54,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
     system: PromptSpec | None = None
     slot: int | None = None  # pinned to this slot; None lets the server choose
     request: RequestSpec = RequestSpec()
+    secret: str | None = None  # text that no other conversation's reply may contain
     line: int = 0
 
 
@@ -84,6 +85,27 @@ class ConcurrentlyStep(msgspec.Struct, frozen=True, tag="concurrently"):
     line: int = 0
 
 
+class LoadStep(msgspec.Struct, frozen=True, tag="load"):
+    """Many raw prompts over `/completion` in a closed loop: a worker sends its next request as
+    soon as its last one is answered. Measured as a whole, labelled `step="NAME"`."""
+
+    name: str
+    requests: int  # in all
+    concurrency: int  # workers
+    prompt: PromptSpec
+    prefix: PromptSpec | None = None  # before every prompt, the same for all
+    same: bool = False  # every request sends the same prompt; else each the next seed's
+    max_tokens: int = 16
+    request: RequestSpec = RequestSpec()
+    line: int = 0
+
+    def prompt_of(self, number: int) -> PromptSpec:
+        """The own part of a request's prompt; requests are numbered from 0."""
+        if self.same or self.prompt.tokens is None:
+            return self.prompt
+        return msgspec.structs.replace(self.prompt, seed=self.prompt.seed + number)
+
+
 class IdleStep(msgspec.Struct, frozen=True, tag="idle"):
     """A pause without requests."""
 
@@ -98,7 +120,7 @@ class SnapshotStep(msgspec.Struct, frozen=True, tag="snapshot"):
     line: int = 0
 
 
-Step = TurnStep | CompleteStep | ConcurrentlyStep | IdleStep | SnapshotStep
+Step = TurnStep | CompleteStep | ConcurrentlyStep | LoadStep | IdleStep | SnapshotStep
 
 AUTOMATIC_SNAPSHOTS = ("ready", "end")
 """Snapshots taken in every launch: once healthy, and after the last step."""
@@ -147,6 +169,18 @@ class SameAs(msgspec.Struct, frozen=True):
 
     variant: str | None = None
     session: str | None = None
+    request: str | None = None
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """How far a snapshot's value may lie above an earlier one's of the same launch.
+
+    In the metric's unit; negative limits ask for a decline. At least one limit is given.
+    """
+
+    since: str  # the earlier snapshot
+    min: float | None = None
+    max: float | None = None
 
 
 class Regression(msgspec.Struct, frozen=True):
@@ -158,7 +192,7 @@ class Regression(msgspec.Struct, frozen=True):
 
 class GateSpec(msgspec.Struct, frozen=True):
     """One rule. Exactly one of: `equals_baseline`, `equals_analytic`, `equals`, (`min`, `max`),
-    `same_as`, `regression`."""
+    `same_as`, `regression`, `growth`."""
 
     metric: str  # selector as written
     equals_baseline: bool = False
@@ -168,6 +202,7 @@ class GateSpec(msgspec.Struct, frozen=True):
     max: float | None = None
     same_as: SameAs | None = None
     regression: Regression | None = None
+    growth: Growth | None = None
     variants: tuple[str, ...] | None = None  # None: every variant (its own reference excepted)
     when: When = When()
     needs: Literal["launched", "linux"] | None = None

@@ -34,7 +34,7 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.pipeline.context import Outcome, RunContext
-from benchsuite.pipeline.driving import drive, explain
+from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.processes import tree_ids
@@ -116,6 +116,7 @@ class AttachDrive:
                 )
             watch = await self._steps(client)
             self._explained = await explain(client, watch, self._log, self._facts)
+            await measure_excess(client, watch)
         finally:
             await client.aclose()
         return None

@@ -54,7 +54,12 @@ async def drive(
     Raises:
         ServerError: Whatever a request or the watch found.
     """
-    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot, watch.sending)
+    watch.secrets = {
+        name: spec.secret for name, spec in variant.sessions.items() if spec.secret is not None
+    }
+    hooks = Hooks(
+        tell, watch.served, watch.quiet, watch.snapshot, watch.loaded, sending=watch.sending
+    )
     driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
     try:
         tell("preparing prompts")
@@ -83,6 +88,23 @@ async def explain(
     except (BenchsuiteError, OSError, LookupError, ArithmeticError, TypeError, ValueError) as error:
         why = str(error) or type(error).__name__
     return Explained(warnings=(f"why prompts were evaluated again is not told: {why}",))
+
+
+async def measure_excess(client: LlamaClient, watch: Watch) -> None:
+    """Cached tokens that nothing before can have left; to be asked once every step is done.
+
+    What goes wrong here costs this metric only: it becomes a warning, and a gate on it fails as
+    missing.
+    """
+    try:
+        async with asyncio.timeout(_EXPLAIN_SECONDS):
+            await watch.measure_excess()
+            return
+    except TimeoutError:
+        why = f"the server took longer than {_EXPLAIN_SECONDS:g} s"
+    except (BenchsuiteError, OSError) as error:
+        why = str(error) or type(error).__name__
+    watch.warnings.append(f"excess_cached_tokens is not measured: {why}")
 
 
 def _evidence(log: LogFollower) -> LogFacts:

@@ -142,7 +142,7 @@ class LaunchDrive:
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
         from benchsuite.collect.watch import Watch
-        from benchsuite.pipeline.driving import drive, explain
+        from benchsuite.pipeline.driving import drive, explain, measure_excess
 
         server, log, target = self._server, self._log, self._target
         if server is None or log is None:
@@ -176,6 +176,7 @@ class LaunchDrive:
             prompts = self._context.prompts
             await drive(self._variant, prompts, client, watch, self._tell, chat_by_template=False)
             self._explained = await explain(client, watch, log, self._facts)
+            await measure_excess(client, watch)
         finally:
             await client.aclose()
         if (end := server.poll()) is not None:

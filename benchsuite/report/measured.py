@@ -84,6 +84,8 @@ class _Table:
                 labels = m.labels
                 if "session" in labels:
                     words = f"{labels['session']} turn {labels.get('turn', '?')}"
+                elif "step" in labels:
+                    words = f"load {labels['step']}"
                 else:
                     words = labels.get("request", "request")
                 found.setdefault(key, (words, labels))

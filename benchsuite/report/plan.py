@@ -16,6 +16,7 @@ from benchsuite.model.scenario import (
     GateSpec,
     IdleStep,
     KnownIssue,
+    LoadStep,
     PromptSpec,
     RequestSpec,
     RequestValue,
@@ -138,6 +139,15 @@ def step_in_words(step: Step) -> str:
         return (
             f"complete {step.id}: prompt {prompt_in_words(step.prompt)}, "
             f"up to {_count(step.max_tokens, 'token')} of reply{pinned}{_request(step.request)}"
+        )
+    if isinstance(step, LoadStep):
+        after = "" if step.prefix is None else f"prefix {prompt_in_words(step.prefix)}, then "
+        many = step.prompt.tokens is not None and not step.same
+        each = " and on, one each" if many else ", the same for all"
+        return (
+            f"load {step.name}: {_count(step.requests, 'request')}, {step.concurrency} at once, "
+            f"{after}prompt {prompt_in_words(step.prompt)}{each}, "
+            f"up to {_count(step.max_tokens, 'token')} of reply{_request(step.request)}"
         )
     if isinstance(step, IdleStep):
         return f"idle for {format_number(step.seconds, 3)} s"

@@ -30,8 +30,6 @@ _OURS = {
     "max_tokens": "'max_tokens' of the step",
     "max_completion_tokens": "'max_tokens' of the step",
     "id_slot": "'slot'",
-    "n": "nothing: one reply a request",
-    "n_cmpl": "nothing: one reply a request",
 }
 """Request fields that are decided elsewhere, and where."""
 
@@ -101,10 +99,39 @@ def build_prompt(found: Found) -> PromptSpec:
     )
 
 
-def build_request(found: Found | None, problems: Problems) -> RequestSpec:
-    """Further request fields; the default where there are none."""
+COPIES = ("n_cmpl", "n")
+"""Fields that ask for several completions of one prompt; llama-server takes either."""
+
+
+def copies_of(request: RequestSpec) -> int:
+    """How many completions a request asks for."""
+    value = next((request.extra[name] for name in COPIES if name in request.extra), 1)
+    return value if isinstance(value, int) else 1
+
+
+def _check_copies(found: Found, problems: Problems, *, allowed: bool) -> None:
+    given = [(name, value) for name, value in entries(found) if name in COPIES]
+    for name, value in given:
+        if not allowed:
+            sentence = f"'{name}' asks for several replies, and a conversation goes on from one"
+            problems.say(value.line, f"{sentence}; use it in a 'complete' step")
+        elif isinstance(value.value, bool) or not isinstance(value.value, int) or value.value < 1:
+            problems.say(value.line, f"'{name}' is a whole number of completions, at least 1")
+    if allowed and len(given) > 1:
+        problems.say(given[1][1].line, "'n' and 'n_cmpl' are two names of one field; give one")
+
+
+def build_request(found: Found | None, problems: Problems, *, several: bool = False) -> RequestSpec:
+    """Further request fields; the default where there are none.
+
+    Args:
+        found: As read.
+        problems: Takes what is wrong.
+        several: Whether it may ask for several completions.
+    """
     if found is None:
         return RequestSpec()
+    _check_copies(found, problems, allowed=several)
     extra: dict[str, RequestValue] = {}
     for name, value in entries(found):
         if name in _OURS:
@@ -122,16 +149,34 @@ def build_sessions(
     found: Found | None, prompts: PromptBook, problems: Problems
 ) -> dict[str, SessionSpec]:
     """The sessions by name."""
-    return {
+    sessions = {
         name: SessionSpec(
             name=name,
             system=prompts.resolve(value.get("system")),
             slot=value.plain("slot"),
             request=build_request(value.get("request"), problems),
+            secret=value.plain("secret"),
             line=value.line,
         )
         for name, value in entries(found)
     }
+    _check_secrets(sessions, problems)
+    return sessions
+
+
+def _check_secrets(sessions: dict[str, SessionSpec], problems: Problems) -> None:
+    """Note secrets that cannot be told apart."""
+    told = [spec for spec in sessions.values() if spec.secret is not None]
+    for spec in told:
+        own = (spec.secret or "").casefold()
+        if not own.strip():
+            problems.say(spec.line, f"the secret of session '{spec.name}' is empty")
+        for other in told:
+            if other is not spec and own.strip() and own in (other.secret or "").casefold():
+                problems.say(
+                    spec.line,
+                    f"the secret of session '{spec.name}' is part of that of '{other.name}'",
+                )
 
 
 def _flag_value(found: Found | None) -> FlagValue:

@@ -8,6 +8,7 @@ from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.scenario import (
     GateSpec,
+    Growth,
     Regression,
     SameAs,
     SessionSpec,
@@ -21,7 +22,7 @@ from benchsuite.scenario.steps import Produced
 from benchsuite.scenario.words import remedy
 from benchsuite.units import parse_quantity
 
-_RULES = ("equals", "min", "max", "same_as", "regression")
+_RULES = ("equals", "min", "max", "same_as", "regression", "growth")
 _BASELINE = "baseline"
 _ANALYTIC = "analytic"
 _NOISY = ("memory", "latency")
@@ -85,6 +86,7 @@ class _Gate:
             max=self._limit("max"),
             same_as=self._same_as(variants),
             regression=self._regression(),
+            growth=self._growth(),
             variants=variants,
             when=self._when(),
             needs=self.found.plain("needs"),
@@ -157,6 +159,8 @@ class _Gate:
             "session": ("unknown session", "sessions"),
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
+            "copy": ("no 'complete' step asks for copy", "copies"),
+            "step": ("no 'load' step has the name", "names"),
             "at": ("no 'snapshot' step makes", "snapshots"),
         }
         what, plural = words[label]
@@ -167,7 +171,9 @@ class _Gate:
     def _check_rules(self) -> None:
         given = [name for name in _RULES if name in self.found.value]
         if not given:
-            self.say("the gate has no rule; give one of equals, min, max, same_as, regression")
+            self.say(
+                "the gate has no rule; give one of equals, min, max, same_as, regression, growth"
+            )
             return
         groups = {"limit" if name in ("min", "max") else name for name in given}
         if len(groups) > 1:
@@ -265,6 +271,39 @@ class _Gate:
             self.problems.say(scalar.line, "'and_by' must be at least 0")
         return Regression(worse_than_percent=found.plain("worse_than", 0.0), and_by=by)
 
+    def _growth(self) -> Growth | None:
+        found = self.found.get("growth")
+        if found is None or self.metric is None or self.selector is None:
+            return None
+        if self.selector.label_names != ("at",):
+            self.say(
+                f"'growth' is from one snapshot to another, and '{self.text}' names none; "
+                f'write for example anon_mib{{at="end"}}',
+                "growth",
+            )
+            return None
+        since = found.plain("since", "")
+        known = self.declared.produced.snapshots
+        if since and since not in known:
+            hint = remedy(since, known, "snapshots")
+            self.say(f"no 'snapshot' step makes '{since}'{hint}", "growth")
+        elif all(name == since for name in known if self._takes(name)):
+            self.say(f"snapshot '{since}' would be compared with itself only", "growth")
+        limits = {}
+        for key in ("min", "max"):
+            scalar = found.plain(key)
+            limits[key] = None if scalar is None else self._number(key, scalar)
+        low, high = limits["min"], limits["max"]
+        if found.plain("min") is None and found.plain("max") is None:
+            self.say("'growth' has no limit; give min, max or both", "growth")
+        elif low is not None and high is not None and low > high:
+            self.say(f"min {low:g} is above max {high:g}; nothing can meet both", "growth")
+        return Growth(since, low, high)
+
+    def _takes(self, snapshot: str) -> bool:
+        selector = self.selector
+        return selector is not None and selector.accepts(selector.name, {"at": snapshot})
+
     # where it applies
 
     def _variants(self) -> tuple[str, ...] | None:
@@ -289,15 +328,32 @@ class _Gate:
         if found is None:
             return None
         variant, session = found.plain("variant"), found.plain("session")
-        if variant is None and session is None:
+        request = found.plain("request")
+        if variant is None and session is None and request is None:
             if not any(value.value is None for value in found.value.values()):
-                self.say("'same_as' names neither a variant nor a session", "same_as")
+                self.say("'same_as' names no variant, session or request", "same_as")
             return None
+        if request is not None:
+            self._check_other_request(request, session)
         if variant is not None:
             self._check_other_variant(variant, session, variants)
         if session is not None:
             self._check_other_session(session, variant)
-        return SameAs(variant=variant, session=session)
+        return SameAs(variant=variant, session=session, request=request)
+
+    def _check_other_request(self, request: str, session: str | None) -> None:
+        known = self.declared.produced.requests
+        if session is not None:
+            self.say("'same_as' names a session and a request; name one", "same_as")
+        elif request not in known:
+            hint = remedy(request, known, "ids")
+            self.say(f"no 'complete' step has the id '{request}'{hint}", "same_as")
+        elif self.selector is not None and self.selector.label_names != ("request",):
+            self.say(
+                f"'same_as: {{request}}' needs a selector with a request alone; "
+                f"'{self.text}' has other labels",
+                "same_as",
+            )
 
     def _check_other_variant(
         self, variant: str, session: str | None, variants: tuple[str, ...] | None

@@ -14,6 +14,7 @@ from benchsuite.model.scenario import (
     ConcurrentlyStep,
     FlagValue,
     GateSpec,
+    LoadStep,
     PromptSpec,
     Scenario,
     SessionSpec,
@@ -236,6 +237,12 @@ def _shift_request(step: TurnStep | CompleteStep, seed: int) -> TurnStep | Compl
 def _shift_step(step: Step, seed: int) -> Step:
     if isinstance(step, TurnStep | CompleteStep):
         return _shift_request(step, seed)
+    if isinstance(step, LoadStep):
+        return msgspec.structs.replace(
+            step,
+            prompt=_shift_prompt(step.prompt, seed),
+            prefix=None if step.prefix is None else _shift_prompt(step.prefix, seed),
+        )
     if isinstance(step, ConcurrentlyStep):
         branches = tuple(
             tuple(_shift_request(member, seed) for member in branch) for branch in step.branches

@@ -20,6 +20,8 @@ _FLAG_EXPECTED = "a llama-server flag by its long name, such as ctx-size"
 
 MAX_PROMPT_TOKENS = 1_000_000
 MAX_IDLE_SECONDS = 3600.0
+MAX_LOAD_REQUESTS = 100_000
+MAX_WORKERS = 1024
 
 _NAME = Text(pattern=NAME_PATTERN, expected=NAME_EXPECTED)
 
@@ -66,6 +68,25 @@ _COMPLETE = Record(
     },
     doc="One raw prompt over /completion, outside any session.",
 )
+_LOAD = Record(
+    {
+        "as": Key(_NAME, 'Names it in labels: `requests_failed{step="NAME"}`.', required=True),
+        "requests": Key(Whole(1, MAX_LOAD_REQUESTS), "Requests in all.", required=True),
+        "concurrency": Key(Whole(1, MAX_WORKERS), "So many at once; 1 unless given."),
+        "prompt": Key(
+            _PROMPT_USE,
+            "The raw prompt; of a made one each request sends the next seed's text.",
+            required=True,
+        ),
+        "same": Key(YesNo(), "Every request sends the very same prompt."),
+        "prefix": Key(_PROMPT_USE, "Sent before every prompt, the same for all."),
+        "max_tokens": _MAX_TOKENS,
+        "request": Key(_REQUEST, "Further fields of the requests."),
+    },
+    doc="Many raw prompts over /completion, measured as a whole: each of `concurrency` workers "
+    "sends its next request once its last one is answered.",
+)
+
 _REQUEST_STEP = OneKey(
     {"turn": Key(_TURN, _TURN.doc), "complete": Key(_COMPLETE, _COMPLETE.doc)}, "step"
 )
@@ -83,6 +104,7 @@ _STEP = OneKey(
             ListOf(_BRANCH, "branch", at_least=2),
             "Branches that run at the same time; each is one step, or a list run in order.",
         ),
+        "load": Key(_LOAD, _LOAD.doc),
         "idle": Key(
             Quantity("s", "0.5 or 500 ms", at_most=MAX_IDLE_SECONDS),
             "A pause without requests, in seconds unless it has a unit.",
@@ -150,6 +172,7 @@ _SAME_AS = Record(
     {
         "variant": Key(_NAME, "The same measurement of this variant."),
         "session": Key(_NAME, "The same measurement of this session."),
+        "request": Key(_NAME, "The same measurement of this 'complete' step."),
     },
     doc="Another place of the same run whose value must be equal.",
 )
@@ -159,6 +182,14 @@ _REGRESSION = Record(
         "and_by": Key(Written(), "And by so much, in the metric's unit: 16 MiB."),
     },
     doc="How much worse than the baseline is still accepted; both must be exceeded to be worse.",
+)
+_GROWTH = Record(
+    {
+        "since": Key(_NAME, "The snapshot whose value is taken off.", required=True),
+        "min": Key(Written(), "At least this, in the metric's unit; may be negative."),
+        "max": Key(Written(), "At most this, in the metric's unit; may be negative."),
+    },
+    doc="The difference from an earlier snapshot of the same launch, within limits.",
 )
 _WHEN = Record(
     {
@@ -187,6 +218,7 @@ _GATE = Record(
         "max": Key(Written(), "At most this, in the metric's unit."),
         "same_as": Key(_SAME_AS, _SAME_AS.doc),
         "regression": Key(_REGRESSION, _REGRESSION.doc),
+        "growth": Key(_GROWTH, _GROWTH.doc),
         "variants": Key(
             ListOf(_NAME, "variant", at_least=1), "Only these; every variant unless given."
         ),
@@ -195,7 +227,7 @@ _GATE = Record(
         "level": Key(Text(("block", "advise")), "Advice is shown and never moves the exit code."),
         "why": Key(Text(), "One sentence for the reader: what breaks where this fails."),
     },
-    doc="One rule: exactly one of equals, min and max, same_as, regression.",
+    doc="One rule: exactly one of equals, min and max, same_as, regression, growth.",
 )
 
 _KNOWN_ISSUE = Record(
@@ -245,6 +277,11 @@ SCENARIO = Record(
                         "system": Key(_PROMPT_USE, "The system message."),
                         "slot": Key(_SLOT, "Pins the session to this slot."),
                         "request": Key(_REQUEST, "Further fields of its requests."),
+                        "secret": Key(
+                            Text(),
+                            "No reply outside the session may contain this; write it into the "
+                            "session's own prompts.",
+                        ),
                     },
                     nullable=True,
                 ),

