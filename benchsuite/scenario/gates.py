@@ -158,6 +158,7 @@ class _Gate:
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
             "at": ("no 'snapshot' step makes", "snapshots"),
+            "step": ("no step is called", "steps"),
         }
         what, plural = words[label]
         return f"{what} '{value}'{remedy(value, values, plural)}"

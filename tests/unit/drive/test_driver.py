@@ -10,7 +10,7 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
-from benchsuite.drive.driver import Driver, Hooks, Served
+from benchsuite.drive.driver import Driver, Hooks, OtherStep, Served, Settled
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
 from benchsuite.model.scenario import (
@@ -80,15 +80,19 @@ class Seen:
         self.served: list[Served] = []
         self.quiet: list[list[str]] = []
         self.snapshots: list[str] = []
+        self.other: list[OtherStep] = []
 
     def hooks(self) -> Hooks:
-        async def quiet(batch: Sequence[Served]) -> None:
+        async def quiet(batch: Sequence[Settled]) -> None:
             self.quiet.append([served.words for served in batch])
 
         async def snapshot(name: str) -> None:
             self.snapshots.append(name)
 
-        return Hooks(self.progress.append, self.served.append, quiet, snapshot)
+        async def other(step: OtherStep) -> None:
+            self.other.append(step)
+
+        return Hooks(self.progress.append, self.served.append, quiet, snapshot, other)
 
 
 def _text(text: str) -> PromptSpec:
