@@ -15,7 +15,11 @@ def rule_words(spec: GateSpec, unit: str) -> str:
     if spec.same_as is not None:
         parts = [
             f"{noun} {name}"
-            for noun, name in (("variant", spec.same_as.variant), ("session", spec.same_as.session))
+            for noun, name in (
+                ("variant", spec.same_as.variant),
+                ("session", spec.same_as.session),
+                ("request", spec.same_as.request),
+            )
             if name is not None
         ]
         return f"same as {' and '.join(parts)}"

@@ -210,6 +210,14 @@ class SameAs(msgspec.Struct, frozen=True):
 
     variant: str | None = None
     session: str | None = None
+    request: str | None = None  # id of a 'complete' step
+
+    @property
+    def label(self) -> tuple[str, str] | None:
+        """The label that names the other place within a run; None where only the variant does."""
+        if self.session is not None:
+            return "session", self.session
+        return None if self.request is None else ("request", self.request)
 
 
 class Regression(msgspec.Struct, frozen=True):

@@ -290,25 +290,31 @@ class _Gate:
         if found is None:
             return None
         variant, session = found.plain("variant"), found.plain("session")
-        if variant is None and session is None:
+        request = found.plain("request")
+        if variant is None and session is None and request is None:
             if not any(value.value is None for value in found.value.values()):
-                self.say("'same_as' names neither a variant nor a session", "same_as")
+                self.say("'same_as' names neither a variant nor a session or request", "same_as")
+            return None
+        if session is not None and request is not None:
+            self.say("'same_as' names a session and a request; write one gate for each", "same_as")
             return None
         if variant is not None:
-            self._check_other_variant(variant, session, variants)
+            self._check_other_variant(variant, session or request, variants)
         if session is not None:
             self._check_other_session(session, variant)
-        return SameAs(variant=variant, session=session)
+        if request is not None:
+            self._check_other_request(request, variant)
+        return SameAs(variant=variant, session=session, request=request)
 
     def _check_other_variant(
-        self, variant: str, session: str | None, variants: tuple[str, ...] | None
+        self, variant: str, other: str | None, variants: tuple[str, ...] | None
     ) -> None:
         known = self.declared.variants
         if variant not in known:
             self.say(f"unknown variant '{variant}'{remedy(variant, known, 'variants')}", "same_as")
             return
         applies = list(known) if variants is None else list(variants)
-        if session is None and applies and all(name == variant for name in applies):
+        if other is None and applies and all(name == variant for name in applies):
             self.say(
                 f"variant '{variant}' would be compared with itself only; "
                 "name other variants in 'variants', or declare one",
@@ -337,6 +343,25 @@ class _Gate:
         for labels in others:
             if {**labels, "session": session} not in series:
                 self.say(f"session '{session}' has no turn {labels['turn']}", "same_as")
+
+    def _check_other_request(self, request: str, variant: str | None) -> None:
+        known = self.declared.produced.requests
+        if request not in known:
+            self.say(f"no 'complete' step has the id '{request}'{remedy(request, known, 'ids')}")
+        elif self.selector is not None and self.metric is not None:
+            if self.selector.label_names != ("request",):
+                self.say(
+                    f"'same_as: {{request}}' needs a selector of requests; '{self.text}' is none",
+                    "same_as",
+                )
+                return
+            chosen = [
+                name
+                for name in known
+                if self.selector.accepts(self.metric.name, {"request": name})
+            ]
+            if variant is None and chosen == [request]:
+                self.say(f"request '{request}' would be compared with itself only", "same_as")
 
     def _when(self) -> When:
         found = self.found.get("when")

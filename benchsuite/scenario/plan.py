@@ -136,7 +136,7 @@ def applies_to(gate: GateSpec, variant: str) -> bool:
     if gate.variants is not None and variant not in gate.variants:
         return False
     same = gate.same_as
-    return same is None or same.session is not None or same.variant != variant
+    return same is None or same.label is not None or same.variant != variant
 
 
 def overlay_sessions(

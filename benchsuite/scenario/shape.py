@@ -204,6 +204,7 @@ _SAME_AS = Record(
     {
         "variant": Key(_NAME, "The same measurement of this variant."),
         "session": Key(_NAME, "The same measurement of this session."),
+        "request": Key(_NAME, "The same measurement of the 'complete' step with this id."),
     },
     doc="Another place of the same run whose value must be equal.",
 )
