@@ -356,9 +356,7 @@ class _Gate:
                 )
                 return
             chosen = [
-                name
-                for name in known
-                if self.selector.accepts(self.metric.name, {"request": name})
+                name for name in known if self.selector.accepts(self.metric.name, {"request": name})
             ]
             if variant is None and chosen == [request]:
                 self.say(f"request '{request}' would be compared with itself only", "same_as")

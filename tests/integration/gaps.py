@@ -17,7 +17,7 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.drive.conversation import Conversation
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
-from benchsuite.model.scenario import Scenario, TurnStep
+from benchsuite.model.scenario import CompleteStep, Scenario, TurnStep
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
 from benchsuite.server.locate import locate
@@ -40,16 +40,26 @@ class Probe:
         response = await self._http.post("/v1/chat/completions", json=body)
         response.raise_for_status()
         choice = response.json()["choices"][0]
-        gaps = []
-        for token in choice["logprobs"]["content"]:
-            top = sorted((t["logprob"] for t in token["top_logprobs"]), reverse=True)
-            gaps.append(top[0] - top[1] if len(top) > 1 else float("inf"))
+        gaps = [_gap(token["top_logprobs"]) for token in choice["logprobs"]["content"]]
         return choice["message"]["content"], min(gaps)
+
+    async def completion(self, prompt: str, tokens: int) -> float:
+        """The smallest gap of the greedy completion of a raw prompt, in logprob."""
+        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0.0, "n_probs": 2}
+        response = await self._http.post("/completion", json=body)
+        response.raise_for_status()
+        tops = [token["top_logprobs"] for token in response.json()["completion_probabilities"]]
+        return min(_gap(top) for top in tops)
 
     async def aclose(self) -> None:
         """Close both clients."""
         await self._http.aclose()
         await self.client.aclose()
+
+
+def _gap(tops: Sequence[Mapping[str, float]]) -> float:
+    best = sorted((top["logprob"] for top in tops), reverse=True)
+    return best[0] - best[1] if len(best) > 1 else float("inf")
 
 
 async def start_probe(
@@ -77,7 +87,10 @@ async def start_probe(
 
 
 async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
-    """The smallest gap of each turn of a scenario without pinned slots, by `session/turn`."""
+    """The smallest gap of each turn and raw completion, by `session/turn` and `request/id`.
+
+    Slots are left to the server, and steps that may fail are left out.
+    """
     book = PromptBook()
     talks: dict[str, Conversation] = {}
     for spec in scenario.sessions.values():
@@ -87,7 +100,10 @@ async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
         talks[spec.name] = Conversation(spec, system)
     found: dict[str, float] = {}
     for step in scenario.steps:
-        if not isinstance(step, TurnStep):
+        if isinstance(step, CompleteStep) and not step.may_fail:
+            prompt = await book.text(step.prompt, probe.client.tokenise)
+            found[f"request/{step.id}"] = await probe.completion(prompt, step.max_tokens)
+        if not isinstance(step, TurnStep) or step.may_fail:
             continue
         talk = talks[step.session]
         user = await book.text(step.user, probe.client.tokenise)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from benchsuite.errors import ScenarioError
+from benchsuite.metrics.select import parse_selector
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
@@ -393,14 +394,23 @@ def test_shipped_scenarios_load_and_meet_the_schema(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_scenarios_claim_only_what_holds_anywhere(path: Path) -> None:
-    """No absolute memory outside the tiny deployment, no equality of text after concurrency."""
+    """No absolute memory outside the tiny deployment, no equality of text from concurrency."""
     scenario = load_scenario(path)
-    concurrent = any(isinstance(step, ConcurrentlyStep) for step in scenario.steps)
+    together = [
+        {"request": step.id} if isinstance(step, CompleteStep) else {"session": step.session}
+        for several in scenario.steps
+        if isinstance(several, ConcurrentlyStep)
+        for branch in several.branches
+        for step in branch
+    ]
     for gate in scenario.gates:
         if "_mib{at" in gate.metric and (gate.max or gate.min):
             assert gate.when.deployment == "tiny"
         if gate.metric.startswith("text"):
-            assert not concurrent
+            selector = parse_selector(gate.metric)
+            for labels in together:
+                named = [m for m in selector.matchers if m.label in labels]
+                assert not named or not all(m.accepts(labels[m.label]) for m in named)
 
 
 def test_the_schema_is_valid_and_refuses_what_the_loader_refuses() -> None:
@@ -446,3 +456,67 @@ def test_any_yaml_gives_a_scenario_or_problems(lines: list[tuple[str, str, str]]
     except ScenarioError as error:
         named = error.problems
     assert all(problem.startswith("s.yaml:") for problem in named)
+
+
+STEPS = """title: t
+server: {parallel: 2}
+steps:
+  - complete: {id: one, prompt: {text: hello}, may_fail: true}
+  - slot: {action: save, id: 0, file: a.bin, as: kept}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("slot: {action: save, id: 0, as: b}", "step 'slot': 'save' needs a 'file'"),
+        ("slot: {action: erase, id: 0, file: x, as: b}", "'file': erase has no file; remove it"),
+        ("slot: {action: erase, id: 0, as: kept}", "name 'kept' was used on line 5 already"),
+        ("damage: {file: c.bin, how: garbage}", "no step has saved 'c.bin'"),
+        (
+            "slot: {action: restore, id: 0, file: ../../x, as: b}",
+            "'file' of step 'slot': expected a file name without folders",
+        ),
+        ("damage: {file: a.bin, how: garbage, to: /etc/x}", "expected a file name without folders"),
+        ("restart: {now: true}", "unknown key 'now' in step 'restart'"),
+        (
+            "source_markers: {as: m, pattern: '(', files: '*.c'}",
+            "'(' is no regular expression: missing )",
+        ),
+        (
+            "source_markers: {as: m, pattern: x, files: ../*.c}",
+            "expected a glob with forward slashes, inside the folder",
+        ),
+    ],
+)
+def test_steps_that_could_not_be_done_are_refused(step: str, expected: str) -> None:
+    """Before anything starts, at their line."""
+    found = problems(f"{STEPS}  - {step}\n")
+    assert len(found) == 1, found
+    assert found[0].startswith("s.yaml:6: ")
+    assert expected in found[0]
+
+
+def test_a_gate_names_a_step_by_its_name() -> None:
+    """An unknown one is an error with the known ones."""
+    gate = "gates:\n  - {metric: 'slot_tokens{step=\"kpt\"}', min: 1}\n"
+    assert "no step is called 'kpt'; did you mean 'kept'?" in problems(STEPS + gate)[0]
+    assert parse_scenario(STEPS + gate.replace("kpt", "kept")).saves_slots
+
+
+@pytest.mark.parametrize(
+    ("same", "expected"),
+    [
+        ("{request: tow}", "no 'complete' step has the id 'tow'; did you mean 'two'?"),
+        ("{request: one, session: A}", "write one gate for each"),
+        ("{request: two}", None),
+    ],
+)
+def test_another_request_can_be_the_reference(same: str, expected: str | None) -> None:
+    """`same_as: {request: ID}` compares with another 'complete' step."""
+    text = HEAD.replace("steps:\n", "steps:\n  - complete: {id: two, prompt: {text: hi}}\n")
+    text += f"gates:\n  - {{metric: 'text{{request=\"one\"}}', same_as: {same}}}\n"
+    if expected is None:
+        assert parse_scenario(text).gates[0].same_as == SameAs(request="two")
+    else:
+        assert expected in problems(text)[0]
