@@ -29,6 +29,7 @@ from benchsuite.errors import (
     ServerHangError,
     ServerLiedError,
 )
+from benchsuite.model.scenario import SlotAction
 from benchsuite.units import MIB, format_number
 
 
@@ -41,6 +42,11 @@ class Pace(Protocol):
 
 _CONNECT_SECONDS = 10.0
 _MAX_BODY_BYTES = 64 * MIB
+_SLOT_COUNTS: dict[SlotAction, str] = {
+    "save": "n_saved",
+    "restore": "n_restored",
+    "erase": "n_erased",
+}
 _RESERVED = frozenset({"prompt", "messages", "stream", "stream_options"})
 
 
@@ -65,24 +71,33 @@ class LlamaClient:
         self.base_url = base_url.rstrip("/")
         self._idle_seconds = idle_seconds
         self._pace = pace
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        timeout = httpx.Timeout(idle_seconds, connect=min(_CONNECT_SECONDS, idle_seconds))
-        try:
-            secure = httpx.URL(self.base_url).scheme == "https"
-        except httpx.InvalidURL as error:
-            raise ConfigError(f"'{base_url}' is not a URL: {error}") from error
-        self._http = httpx.AsyncClient(
-            base_url=self.base_url,
-            headers=headers,
-            timeout=timeout,
-            transport=RetiringTransport(verify=secure),
-            follow_redirects=False,
-            trust_env=False,
-        )
+        self._http = self._connections(api_key)
 
     async def aclose(self) -> None:
         """Close every connection."""
         await self._http.aclose()
+
+    async def move_to(self, base_url: str, api_key: str | None) -> None:
+        """Close every connection and talk to another server from now on, as after a restart."""
+        await self._http.aclose()
+        self.base_url = base_url.rstrip("/")
+        self._http = self._connections(api_key)
+
+    def _connections(self, api_key: str | None) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        connect = min(_CONNECT_SECONDS, self._idle_seconds)
+        try:
+            secure = httpx.URL(self.base_url).scheme == "https"
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"'{self.base_url}' is not a URL: {error}") from error
+        return httpx.AsyncClient(
+            base_url=self.base_url,
+            headers=headers,
+            timeout=httpx.Timeout(self._idle_seconds, connect=connect),
+            transport=RetiringTransport(verify=secure),
+            follow_redirects=False,
+            trust_env=False,
+        )
 
     # what the server says of itself
 
@@ -129,6 +144,29 @@ class LlamaClient:
         if slots is None:
             raise ServerLiedError(f"/slots should be a list of slots, got {_quoted(content)}")
         return slots
+
+    async def slot_action(self, slot: int, action: SlotAction, file: str | None = None) -> int:
+        """Save, restore or erase a slot (`POST /slots/SLOT?action=...`).
+
+        Args:
+            slot: Its id.
+            action: What to do.
+            file: A name inside the server's `--slot-save-path`; None for erase.
+
+        Returns:
+            Tokens saved, restored or erased (`n_saved`, `n_restored`, `n_erased`).
+
+        Raises:
+            RequestRefusedError: 501 without `--slot-save-path`, 400 where a file is not fit.
+            ServerLiedError: The answer does not count tokens.
+        """
+        path = f"/slots/{slot}?action={action}"
+        payload = {} if file is None else {"filename": file}
+        body = expect_object(await self._json("POST", path, payload), path)
+        count = body.get(_SLOT_COUNTS[action])
+        if not isinstance(count, int) or isinstance(count, bool):
+            raise ServerLiedError(f"{path}: '{_SLOT_COUNTS[action]}' should be a number of tokens")
+        return count
 
     async def exposition(self) -> Exposition | None:
         """The samples of `/metrics`; None where the endpoint is off (501) or absent.

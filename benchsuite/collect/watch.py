@@ -17,7 +17,8 @@ from benchsuite.collect.reconcile import contradiction_in, contradictions_with_c
 from benchsuite.collect.requests import measure_copies, measure_reply
 from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Snapshots
-from benchsuite.drive.driver import Load, Served, describe_labels
+from benchsuite.collect.statuses import measure_status
+from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
@@ -125,13 +126,14 @@ class Watch:
             reply=served.reply,
         )
 
-    async def quiet(self, batch: Sequence[Served]) -> None:
+    async def quiet(self, settled: Sequence[Settled]) -> None:
         """Settle what finished requests leave open: slots, measurements, counts.
 
         Raises:
             ServerLiedError: On a server of ours, where counts contradict each other or a slot
-                other than the one asked for has served.
+                other than the one asked for has served; or it is not healthy after an error.
         """
+        batch = [one for one in settled if isinstance(one, Served)]
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             self._measure(served, slot)
@@ -147,7 +149,12 @@ class Watch:
                     "it; llama-server passes over a slot that it does not have without a word",
                     hint="pin to a slot below the server's number of slots (parallel)",
                 )
-        await self._check_counters(batch)
+        for one in settled:
+            measured, unmeasured = measure_status(one, self._variant, self._trial)
+            self.measurements += measured
+            self.unmeasured += unmeasured
+        await self._check_counters(settled, batch)
+        await self._check_health([one for one in settled if isinstance(one, Refused)])
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
@@ -181,16 +188,31 @@ class Watch:
             )
             self._counters = await self._client.metrics() or self._counters
         elif load.served:
-            await self._check_counters(load.served)
+            await self._check_counters(load.served, load.served)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
+
+    async def restarted(self) -> None:
+        """Begin anew with a fresh process: its counters, and slots that hold nothing."""
+        self.asked.clear()
+        self._counters = await self._client.metrics()
+        if self._log is not None:
+            self._log.poll()
+            self._seen_timings = len(self._log.reader.timings)
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""
         measured, unmeasured = self._snapshots.take(name)
         self.measurements += measured
         self.unmeasured += unmeasured
+
+    def add(self, found: Measurement | Unmeasured) -> None:
+        """Take what a step outside the server has found."""
+        if isinstance(found, Measurement):
+            self.measurements.append(found)
+        else:
+            self.unmeasured.append(found)
 
     # below: the parts of `quiet` and `snapshot`
 
@@ -306,16 +328,26 @@ class Watch:
         self._seen_timings = len(self._log.reader.timings)
         return slots
 
-    async def _check_counters(self, batch: Sequence[Served]) -> None:
+    async def _check_health(self, refused: Sequence[Refused]) -> None:
+        if refused and not await self._client.healthy():
+            told = refused[-1]
+            raise ServerLiedError(
+                f"{told.words} was answered with an error ({told.status}: {told.message}), and "
+                "since then /health no longer says that the server is ready"
+            )
+
+    async def _check_counters(self, settled: Sequence[Settled], batch: Sequence[Served]) -> None:
         if self._counters is None:
             return
         before = self._counters
         self._counters = await self._client.metrics() or before
         self._keep("counters", variant=self._variant, trial=self._trial, counters=self._counters)
+        if any(isinstance(one, Refused) for one in settled):
+            return  # how much was counted of a request that failed half-way is not told
         replies = [served.reply for served in batch]
         problems = contradictions_with_counters(before, self._counters, replies)
         if problems and self._owned:
-            self._contradiction(f"after {batch[-1].words}: {problems[0]}")
+            self._contradiction(f"after {settled[-1].words}: {problems[0]}")
         elif problems:
             self._foreign = f"someone else uses this server: {problems[0]}"
 

@@ -29,3 +29,7 @@ class Conversation:
         self._messages.append({"role": "user", "content": user})
         self._messages.append({"role": "assistant", "content": assistant})
         self.turns += 1
+
+    def skipped(self) -> None:
+        """A turn was refused: it counts, and leaves nothing in the conversation."""
+        self.turns += 1

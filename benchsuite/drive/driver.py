@@ -22,12 +22,17 @@ from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     CompleteStep,
     ConcurrentlyStep,
+    DamageStep,
     IdleStep,
     LoadStep,
     PromptSpec,
     RequestSpec,
+    RestartStep,
     SessionSpec,
+    SlotAction,
+    SlotStep,
     SnapshotStep,
+    SourceMarkersStep,
     Step,
     TurnStep,
 )
@@ -50,6 +55,7 @@ class Served(msgspec.Struct, frozen=True):
     wanted_slot: int | None  # pinned to; None left the choice to the server
     alone: bool  # whether no other request of ours was under way
     sent: Sent = Sent()
+    may_fail: bool = False  # whether its status is measured
 
     @property
     def words(self) -> str:
@@ -57,25 +63,49 @@ class Served(msgspec.Struct, frozen=True):
         return describe_labels(self.labels)
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """A request or slot step that was allowed to fail, and was answered with an error."""
+
+    labels: dict[str, str]
+    status: int  # of HTTP, or as the error says that ended a stream; 0 where it says none
+    message: str
+
+    @property
+    def words(self) -> str:
+        """What was asked, in words, for messages."""
+        return describe_labels(self.labels)
+
+
+class SlotDone(msgspec.Struct, frozen=True):
+    """A slot step that was done."""
+
+    labels: dict[str, str]
+    action: SlotAction
+    tokens: int  # saved, restored or erased
+    may_fail: bool
+
+    @property
+    def words(self) -> str:
+        """What was asked, in words, for messages."""
+        return describe_labels(self.labels)
+
+
+Settled = Served | Refused | SlotDone
+"""What a step came to that asked something of the server."""
+
+
 def describe_labels(labels: dict[str, str]) -> str:
     """A request in words: `turn 2 of session A`, `request warm`."""
-    if "step" in labels:
+    if "step" in labels and "request" in labels:
         return f"request {labels['request']} of load {labels['step']}"
     if "session" in labels:
         return f"turn {labels['turn']} of session {labels['session']}"
+    if "step" in labels:
+        return f"step {labels['step']}"
     return f"request {labels['request']}"
 
 
-def _nothing(labels: dict[str, str], slot: int | None) -> None:
-    """Nobody wants to know what is about to be sent."""
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """One request of a load that the server answered with an error."""
-
-    labels: dict[str, str]
-    status: int | None  # of HTTP, or as the error's body says
-    message: str
+OtherStep = DamageStep | RestartStep | SourceMarkersStep
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -87,14 +117,19 @@ class Load(msgspec.Struct, frozen=True):
     wall_ns: int  # from before the first request to after the last reply
 
 
+def _nothing(labels: dict[str, str], slot: int | None) -> None:
+    """Nobody wants to know what is about to be sent."""
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """What the driver calls besides the server."""
 
     progress: Callable[[str], None]  # before each step, in words
     served: Callable[[Served], None]  # at once when a request is finished
-    quiet: Callable[[Sequence[Served]], Awaitable[None]]  # after each step, with its requests
+    quiet: Callable[[Sequence[Settled]], Awaitable[None]]  # after each step, with its requests
     snapshot: Callable[[str], Awaitable[None]]
     loaded: Callable[[Load], Awaitable[None]]  # after each load step
+    other: Callable[[OtherStep], Awaitable[None]]  # steps that are more than requests
     # before a request is sent, with its labels and the slot that it is pinned to
     sending: Callable[[dict[str, str], int | None], None] = _nothing
 
@@ -155,15 +190,20 @@ class Driver:
                 await asyncio.sleep(step.seconds)
             case SnapshotStep():
                 await self._snapshot(step.name)
+            case SlotStep():
+                await self._hooks.quiet([await self._slot(step)])
+            case _:
+                self._hooks.progress(str(type(step).__struct_config__.tag).replace("_", " "))
+                await self._hooks.other(step)
 
     async def _snapshot(self, name: str) -> None:
         self._hooks.progress(f"snapshot {name}")
         await self._hooks.snapshot(name)
 
-    async def _concurrently(self, step: ConcurrentlyStep) -> list[Served]:
+    async def _concurrently(self, step: ConcurrentlyStep) -> list[Served | Refused]:
         alone = len(step.branches) == 1
 
-        async def branch(steps: Sequence[TurnStep | CompleteStep]) -> list[Served]:
+        async def branch(steps: Sequence[TurnStep | CompleteStep]) -> list[Served | Refused]:
             return [await self._request(inner, alone=alone) for inner in steps]
 
         tasks = [asyncio.ensure_future(branch(steps)) for steps in step.branches]
@@ -190,7 +230,7 @@ class Driver:
             try:
                 reply = await self._client.complete(prompt, fields)
             except RequestRefusedError as error:
-                refused.append(Refused(labels, error.status, str(error)))
+                refused.append(Refused(labels, error.status, error.message))
                 return
             sent = _sent(step.request, prompt=prompt)
             served.append(Served(labels, reply, None, step.concurrency == 1, sent))
@@ -199,18 +239,43 @@ class Driver:
         wall_ns = await closed_loop(step.requests, step.concurrency, ask)
         return Load(step.name, tuple(served), tuple(refused), wall_ns)
 
-    async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served:
-        served = await (
-            self._turn(step, alone) if isinstance(step, TurnStep) else self._complete(step, alone)
-        )
+    async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served | Refused:
+        labels = self._labels(step)
+        self._hooks.progress(describe_labels(labels))
+        try:
+            if isinstance(step, TurnStep):
+                served = await self._turn(step, labels, alone)
+            else:
+                served = await self._complete(step, labels, alone)
+        except RequestRefusedError as error:
+            if not step.may_fail:
+                raise
+            if isinstance(step, TurnStep):
+                self._conversations[step.session].skipped()
+            return Refused(labels, error.status, error.message)
         self._hooks.served(served)
         return served
 
-    async def _turn(self, step: TurnStep, alone: bool) -> Served:
+    async def _slot(self, step: SlotStep) -> SlotDone | Refused:
+        labels = {"step": step.name}
+        self._hooks.progress(describe_labels(labels))
+        try:
+            tokens = await self._client.slot_action(step.id, step.action, step.file)
+        except RequestRefusedError as error:
+            if not step.may_fail:
+                raise
+            return Refused(labels, error.status, error.message)
+        return SlotDone(labels, step.action, tokens, step.may_fail)
+
+    def _labels(self, step: TurnStep | CompleteStep) -> dict[str, str]:
+        if isinstance(step, CompleteStep):
+            return {"request": step.id}
+        turn = self._conversations[step.session].turns + 1
+        return {"session": step.session, "turn": str(turn)}
+
+    async def _turn(self, step: TurnStep, labels: dict[str, str], alone: bool) -> Served:
         conversation = self._conversations[step.session]
         spec = conversation.spec
-        labels = {"session": spec.name, "turn": str(conversation.turns + 1)}
-        self._hooks.progress(describe_labels(labels))
         user = await self._prompts.text(step.user, self._client.tokenise)
         self._hooks.sending(labels, spec.slot)
         messages = conversation.ask(user)
@@ -223,16 +288,15 @@ class Driver:
             sent = _sent(spec.request, messages=messages)
             reply = await self._client.chat(messages, {**fields, "max_tokens": step.max_tokens})
         conversation.answered(user, reply.content)
-        return Served(labels, reply, spec.slot, alone, sent)
+        return Served(labels, reply, spec.slot, alone, sent, step.may_fail)
 
-    async def _complete(self, step: CompleteStep, alone: bool) -> Served:
-        labels = {"request": step.id}
-        self._hooks.progress(describe_labels(labels))
+    async def _complete(self, step: CompleteStep, labels: dict[str, str], alone: bool) -> Served:
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
         fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
         self._hooks.sending(labels, step.slot)
         reply = await self._client.complete(prompt, fields)
-        return Served(labels, reply, step.slot, alone, _sent(step.request, prompt=prompt))
+        sent = _sent(step.request, prompt=prompt)
+        return Served(labels, reply, step.slot, alone, sent, step.may_fail)
 
 
 def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:

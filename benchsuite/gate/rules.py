@@ -61,6 +61,7 @@ def against_limits(subject: Subject) -> list[Finding]:
     else:
         bounds = ((">=", spec.min), ("<=", spec.max))
         expected = ", ".join(f"{sign} {format_number(n)}" for sign, n in bounds if n is not None)
+    mended = "the source" if subject.metric.source == "files" else "the server or its flags"
     findings = []
     for series in subject.series:
         if spec.equals is not None:
@@ -73,8 +74,8 @@ def against_limits(subject: Subject) -> list[Finding]:
             findings.append(Finding("pass", rule, series.text, expected, observed))
             continue
         reason = (
-            f"is {observed}, but must be {rule.removeprefix('equals ')}; mend the server or its "
-            f"flags, or change the limit at {subject.place}"
+            f"is {observed}, but must be {rule.removeprefix('equals ')}; mend {mended}, or change "
+            f"the limit at {subject.place}"
         )
         findings.append(Finding("fail", reason, series.text, expected, observed))
     return findings
@@ -93,10 +94,9 @@ def against_run(subject: Subject, seen: Seen) -> list[Finding]:
     findings, counterparts = [], set()
     for series in subject.series:
         labels = dict(series.labels)
-        if same_as.session is not None:
-            labels["session"] = same_as.session
-        if same_as.request is not None:
-            labels["request"] = same_as.request
+        if same_as.label is not None:
+            name, value = same_as.label
+            labels[name] = value
         text = format_series(series.name, labels)
         if other_variant == subject.variant and text == series.text:
             continue  # the reference itself
@@ -111,7 +111,7 @@ def against_run(subject: Subject, seen: Seen) -> list[Finding]:
             )
             continue
         findings.append(_compare_within(subject, series, found[0], words, other_variant))
-    if same_as.session is None and same_as.request is None:
+    if same_as.label is None:
         for reference in seen.select(other_variant, subject.selector):
             if reference.text not in counterparts:
                 expected = subject.kind.show(reference.samples, subject.metric.unit)
@@ -362,6 +362,8 @@ def _look(subject: Subject, seen: Seen) -> str:
         return "no log of this server was seen"
     if subject.metric.source == "http":
         return "see whether this build's replies hold it: samples.jsonl in the run's folder"
+    if subject.metric.source == "files":
+        return "mend the step or the deployment's source folder"
     return "see the run's warnings"
 
 

@@ -12,7 +12,7 @@ import msgspec
 Assume = Literal["exact", "quantised", "memory", "latency", "text"]
 Scope = Literal["config", "numerics", "machine"]
 Better = Literal["lower", "higher", "equal"]
-Source = Literal["http", "log", "process", "client"]
+Source = Literal["http", "log", "process", "client", "files"]
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -40,6 +40,7 @@ class Metric(msgspec.Struct, frozen=True):
 _REQUEST = (("session", "turn"), ("request",))
 _COUNTED = (*_REQUEST, ("copy", "request"), ("step",))
 _AT = (("at",),)
+_STEP = (("step",),)
 
 
 def _metric(
@@ -190,6 +191,37 @@ _DECLARED = (
         "http",
         (*_REQUEST, ("copy", "request")),
         "The slot that served: from the reply where it names it, else from the log.",
+    ),
+    _metric(
+        "http_status",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (*_REQUEST, *_STEP),
+        "HTTP status of a request or slot step that may fail: 200, or that of its error, also of "
+        "one that ended a stream (`error.code`).",
+    ),
+    _metric(
+        "slot_tokens",
+        "tokens",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        _STEP,
+        "Tokens that a slot step saved, restored or erased: `n_saved`, `n_restored`, `n_erased`.",
+    ),
+    _metric(
+        "source_markers",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "files",
+        _STEP,
+        "Lines under the deployment's source folder that match the step's pattern.",
     ),
     _metric(
         "text",

@@ -33,6 +33,7 @@ class Deployment(msgspec.Struct, frozen=True):
     observe: Observe = Observe()
     requests_per_second: float | None = None  # cap towards attached servers; 0 lifts it
     overlays: dict[str, dict[str, dict[str, FlagValue]]] = {}  # scenario -> variant -> flags
+    sources: dict[str, str] = {}  # folders of source code by key; a single one has DEFAULT_FOLDER
     source: str = "built in"  # file where it was declared, for messages
 
     @property

@@ -115,7 +115,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
 class ServerFacts(msgspec.Struct, frozen=True):
     """Which server answered."""
 
-    kind: Literal["binary", "wheel", "embedded", "attached"]
+    kind: Literal["binary", "wheel", "embedded", "attached", "none"]  # none: no step needs one
     path: str = ""  # binary, or URL of an attached server
     why: str = ""  # why this one was chosen
     build: str | None = None  # from the log or `/props`; None where neither tells

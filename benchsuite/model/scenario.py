@@ -64,6 +64,7 @@ class TurnStep(msgspec.Struct, frozen=True, tag="turn"):
     session: str
     user: PromptSpec
     max_tokens: int = 16
+    may_fail: bool = False  # an error reply is measured as `http_status` instead of failing the run
     line: int = 0
 
 
@@ -75,6 +76,7 @@ class CompleteStep(msgspec.Struct, frozen=True, tag="complete"):
     max_tokens: int = 16
     slot: int | None = None
     request: RequestSpec = RequestSpec()
+    may_fail: bool = False  # as of a turn
     line: int = 0
 
 
@@ -120,7 +122,69 @@ class SnapshotStep(msgspec.Struct, frozen=True, tag="snapshot"):
     line: int = 0
 
 
-Step = TurnStep | CompleteStep | ConcurrentlyStep | LoadStep | IdleStep | SnapshotStep
+SlotAction = Literal["save", "restore", "erase"]
+
+
+class SlotStep(msgspec.Struct, frozen=True, tag="slot"):
+    """Save, restore or erase one slot, over `POST /slots/ID?action=...`."""
+
+    name: str  # labels what it measures: `slot_tokens{step="NAME"}`
+    action: SlotAction
+    id: int
+    file: str | None = None  # name inside the folder of saved slots; None for erase
+    may_fail: bool = False  # as of a turn
+    line: int = 0
+
+
+Damage = Literal["truncate", "garbage", "foreign"]
+
+
+class DamageStep(msgspec.Struct, frozen=True, tag="damage"):
+    """Spoil a file that a slot was saved to."""
+
+    file: str  # name inside the folder of saved slots
+    # truncate: the first half is left; garbage: other bytes, as many; foreign: the format's own
+    # first 8 bytes (magic and version), then other bytes, as a state of something else
+    how: Damage
+    to: str | None = None  # the spoilt file, beside the whole one; None spoils the file itself
+    line: int = 0
+
+
+class RestartStep(msgspec.Struct, frozen=True, tag="restart"):
+    """Stop the launched server and start it again with the same flags."""
+
+    line: int = 0
+
+
+DEFAULT_FOLDER = "default"
+"""Key of a deployment's only source folder."""
+
+
+class SourceMarkersStep(msgspec.Struct, frozen=True, tag="source_markers"):
+    """Count the lines that match a pattern under a source folder of the deployment."""
+
+    name: str  # labels what it measures: `source_markers{step="NAME"}`
+    pattern: str  # a regular expression of Python, searched in each line
+    files: tuple[str, ...]  # globs; one without a slash means files of that name in any folder
+    folder: str = DEFAULT_FOLDER  # which of the deployment's source folders
+    line: int = 0
+
+
+Step = (
+    TurnStep
+    | CompleteStep
+    | ConcurrentlyStep
+    | LoadStep
+    | IdleStep
+    | SnapshotStep
+    | SlotStep
+    | DamageStep
+    | RestartStep
+    | SourceMarkersStep
+)
+
+OWNED_STEPS = (SlotStep, DamageStep, RestartStep)
+"""Steps that only a server of our own may be put through."""
 
 AUTOMATIC_SNAPSHOTS = ("ready", "end")
 """Snapshots taken in every launch: once healthy, and after the last step."""
@@ -169,7 +233,14 @@ class SameAs(msgspec.Struct, frozen=True):
 
     variant: str | None = None
     session: str | None = None
-    request: str | None = None
+    request: str | None = None  # id of a 'complete' step
+
+    @property
+    def label(self) -> tuple[str, str] | None:
+        """The label that names the other place within a run; None where only the variant does."""
+        if self.session is not None:
+            return "session", self.session
+        return None if self.request is None else ("request", self.request)
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -252,3 +323,13 @@ class Scenario(msgspec.Struct, frozen=True):
     variants: dict[str, VariantSpec] = {}  # never empty: a file without has one, `default`
     gates: tuple[GateSpec, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
+
+    @property
+    def needs_server(self) -> bool:
+        """Whether any step is done to a server; counting source markers is not."""
+        return not all(isinstance(step, SourceMarkersStep) for step in self.steps)
+
+    @property
+    def saves_slots(self) -> bool:
+        """Whether slots are saved, restored or erased, which needs `--slot-save-path`."""
+        return any(isinstance(step, SlotStep) for step in self.steps)

@@ -22,6 +22,7 @@ from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.collect.watch import Watch
+from benchsuite.drive.driver import OtherStep
 from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.deployment import Deployment
@@ -33,10 +34,12 @@ from benchsuite.model.record import (
     ServerFacts,
     Unmeasured,
 )
+from benchsuite.model.scenario import SourceMarkersStep
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
+from benchsuite.pipeline.markers import measure_markers
 from benchsuite.server.processes import tree_ids
 
 DEFAULT_REQUESTS_PER_SECOND = 20.0
@@ -137,9 +140,16 @@ class AttachDrive:
             client,
             watch,
             self._tell,
+            self._other,
             chat_by_template=self._log is None,
         )
         return watch
+
+    async def _other(self, step: OtherStep) -> None:
+        if not isinstance(step, SourceMarkersStep) or self._watch is None:
+            raise AssertionError("a step for launched servers only")  # the plan leaves them out
+        deployment = self._context.plan.deployment
+        self._watch.add(await measure_markers(step, deployment, self._variant.name, self._trial))
 
     async def _wait_until_ready(self, client: LlamaClient) -> None:
         limit = self._context.plan.limits.start

@@ -7,14 +7,14 @@ server needs to load, so neither waits for the other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.explain import Explained, explain_requests
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.watch import Watch
-from benchsuite.drive.driver import Driver, Hooks
+from benchsuite.drive.driver import Driver, Hooks, OtherStep
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
@@ -38,6 +38,7 @@ async def drive(
     client: LlamaClient,
     watch: Watch,
     tell: Callable[[str], None],
+    other: Callable[[OtherStep], Awaitable[None]],
     *,
     chat_by_template: bool,
 ) -> None:
@@ -49,6 +50,7 @@ async def drive(
         client: The server.
         watch: Takes replies, quiet points and snapshots.
         tell: Told of each step in words.
+        other: Does the steps that are more than requests.
         chat_by_template: As of `Driver`.
 
     Raises:
@@ -58,7 +60,13 @@ async def drive(
         name: spec.secret for name, spec in variant.sessions.items() if spec.secret is not None
     }
     hooks = Hooks(
-        tell, watch.served, watch.quiet, watch.snapshot, watch.loaded, sending=watch.sending
+        tell,
+        watch.served,
+        watch.quiet,
+        watch.snapshot,
+        watch.loaded,
+        other,
+        sending=watch.sending,
     )
     driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
     try:

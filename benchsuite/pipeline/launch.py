@@ -28,17 +28,23 @@ from benchsuite.errors import (
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
+from benchsuite.model.scenario import DamageStep, RestartStep, SourceMarkersStep
 from benchsuite.pipeline.analytic import analytic_measurements
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
+from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
+from benchsuite.server.saved_slots import SavedSlots
 
 if TYPE_CHECKING:
+    from benchsuite.client.api import LlamaClient
     from benchsuite.collect.explain import Explained
     from benchsuite.collect.watch import Watch
+    from benchsuite.drive.driver import OtherStep
 
 _PORT_TRIES = 5
 _DEATH_SECONDS = 0.5
@@ -72,10 +78,13 @@ class LaunchDrive:
         self._variant = variant
         self._trial = trial
         self._server: LaunchedServer | None = None
+        self._client: LlamaClient | None = None  # while the steps are driven
+        self._saved: SavedSlots | None = None
+        self._restarts = 0
         self._log: LogFollower | None = None
         self._watch: Watch | None = None
         self._facts: ServerFacts | None = None
-        self._explained: Explained | None = None
+        self._explained: list[Explained] = []  # one of each process
         self._doing = "starting"
         self._start_ms: float | None = None
         self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
@@ -107,21 +116,30 @@ class LaunchDrive:
             end = self._stop()
         return self._bring_home(started_at, failure, end)
 
-    async def _start(self) -> None:
+    async def _start(self) -> LaunchedServer:
         """Start the server and wait until it is healthy; a lost race for a port is run again."""
         limits, target = self._context.plan.limits, self._target
         path = self._context.folder.log_path(self._variant.name, self._trial)
+        if self._saved is None:
+            self._saved = folder_for(
+                self._context.plan.scenario,
+                target.flags(self._variant),
+                path.with_name(f"{path.stem}.slots"),
+            )
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = launch(
                 target.binary,
-                target.arguments(self._variant),
+                [*target.arguments(self._variant), *saving(self._saved)],
                 model=target.model.path,
                 port=target.port(self._variant),
                 log_path=path,
                 env=self._context.plan.deployment.env,
                 guard=self._guard,
+                append=self._restarts > 0,
             )
-            self._log = log = LogFollower(path)
+            if self._log is None:
+                self._log = LogFollower(path)
+            log = self._log
             from benchsuite.client.api import LlamaClient
             from benchsuite.pipeline.driving import wait_for
 
@@ -132,38 +150,30 @@ class LaunchDrive:
                 if not remaining:
                     raise
                 server.stop(limits.stop)
-                log.close()
+                if not self._restarts:  # else it is appended to, and read on
+                    log.close()
+                    self._log = None
             else:
-                self._start_ms = (time.monotonic_ns() - server.started_ns) / 1e6
-                return
+                if self._start_ms is None:
+                    self._start_ms = (time.monotonic_ns() - server.started_ns) / 1e6
+                return server
             finally:
                 await client.aclose()
+        raise AssertionError("the last try returns or raises")
 
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
         from benchsuite.collect.watch import Watch
-        from benchsuite.pipeline.driving import drive, explain, measure_excess
+        from benchsuite.pipeline.driving import drive, measure_excess
 
-        server, log, target = self._server, self._log, self._target
+        server, log = self._server, self._log
         if server is None or log is None:
             raise AssertionError("drive before start")
-        client = LlamaClient(
+        self._client = client = LlamaClient(
             server.url, api_key=server.api_key, idle_seconds=self._context.plan.limits.idle
         )
         try:
-            self._doing = "asking the server for its properties"
-            props = await client.props()
-            log.poll()
-            self._facts = launched_facts(
-                target.binary,
-                server.command,
-                target.flags(self._variant),
-                self._recorded_env,
-                target.model,
-                props,
-                log.facts(),
-            )
-            self._check_requirements(self._facts)
+            await self._learn_facts()
             self._watch = watch = Watch(
                 client,
                 self._variant.name,
@@ -174,13 +184,89 @@ class LaunchDrive:
                 owned=True,
             )
             prompts = self._context.prompts
-            await drive(self._variant, prompts, client, watch, self._tell, chat_by_template=False)
-            self._explained = await explain(client, watch, log, self._facts)
+            await drive(
+                self._variant,
+                prompts,
+                client,
+                watch,
+                self._tell,
+                self._other,
+                chat_by_template=False,
+            )
+            await self._explain_requests()
             await measure_excess(client, watch)
         finally:
             await client.aclose()
+        server = self._server or server  # another one after a restart
         if (end := server.poll()) is not None:
             raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+
+    async def _learn_facts(self) -> None:
+        """Ask the server who it is, and hold that against what was asked of it."""
+        server, log, client, target = self._server, self._log, self._client, self._target
+        if server is None or log is None or client is None:
+            raise AssertionError("facts before start")
+        self._doing = "asking the server for its properties"
+        props = await client.props()
+        log.poll()
+        self._facts = launched_facts(
+            target.binary,
+            server.command,
+            target.flags(self._variant),
+            self._recorded_env,
+            target.model,
+            props,
+            log.facts(),
+        )
+        self._check_requirements(self._facts)
+
+    async def _explain_requests(self) -> None:
+        from benchsuite.pipeline.driving import explain
+
+        if self._client is None or self._watch is None or self._facts is None:
+            raise AssertionError("explain before the drive")
+        found = await explain(self._client, self._watch, self._log, self._facts)
+        self._explained.append(found)
+
+    async def _other(self, step: OtherStep) -> None:
+        """Steps that are more than requests."""
+        if self._watch is None:
+            raise AssertionError("a step before the drive")
+        match step:
+            case RestartStep():
+                await self._restart(self._watch)
+            case DamageStep():
+                if self._saved is None:
+                    raise AssertionError("damage without a folder of ours")  # refused before
+                self._saved.damage(step)
+            case SourceMarkersStep():
+                deployment = self._context.plan.deployment
+                variant, trial = self._variant.name, self._trial
+                self._watch.add(await measure_markers(step, deployment, variant, trial))
+
+    async def _restart(self, watch: Watch) -> None:
+        """Another process with the same flags; its log is appended to that of the first.
+
+        What was asked so far is explained before, since its slots end with it.
+        """
+        server, log, client = self._server, self._log, self._client
+        if server is None or log is None or client is None:
+            raise AssertionError("restart before start")
+        await self._explain_requests()
+        self._doing = "restarting"
+        await client.aclose()  # a server waits for connections that are open
+        end = server.stop(self._context.plan.limits.stop)
+        log.poll()
+        if _crashed(end, log.facts()):
+            raise ServerCrashError(
+                f"the server crashed while it was stopped for a restart: {_how(end, log)}",
+                hint=f"log: {server.log_path}",
+            )
+        self._restarts += 1
+        server = await self._start()
+        await client.move_to(server.url, server.api_key)
+        await self._learn_facts()
+        await watch.restarted()
 
     def _process_ids(self) -> list[int]:
         """The server's processes; asked several times a second, which also enforces the log cap."""
@@ -237,6 +323,8 @@ class LaunchDrive:
         self, started_at: str, failure: Failure | None, end: ServerEnd | None
     ) -> Outcome:
         watch, target, found = self._watch, self._target, self._explained
+        if self._saved is not None:
+            self._saved.remove()
         measured = [] if watch is None else list(watch.measurements)
         unmeasured = [] if watch is None else list(watch.unmeasured)
         log, log_warnings = LogFacts(), tuple[str, ...]()
@@ -288,10 +376,10 @@ class LaunchDrive:
             log=None if self._server is None else self._server.log_path.name,
             warnings=(
                 *(() if watch is None else watch.warnings),
-                *(() if found is None else found.warnings),
+                *(sentence for one in found for sentence in one.warnings),
                 *log_warnings,
             ),
-            reevaluations=() if found is None else found.reevaluations,
+            reevaluations=tuple(told for one in found for told in one.reevaluations),
             analytic=analytic,
             analytic_unknown=unknown,
         )

@@ -14,7 +14,9 @@ from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import Scenario
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.keys import api_key
+from benchsuite.pipeline.markers import check_folders
 from benchsuite.pipeline.options import RunOptions
+from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
@@ -55,7 +57,10 @@ def prepare(
     deployment = _deployment(workspace, options)
     target = key = None
     warnings: tuple[str, ...] = ()
-    if deployment.attached:
+    check_folders(scenario, deployment)
+    if not scenario.needs_server:
+        pass  # and none is looked for
+    elif deployment.attached:
         key = api_key(deployment.api_key_env, environ)
     else:
         target = _target(deployment, options, environ)
@@ -73,6 +78,7 @@ def prepare(
     if target is not None:
         for variant in plan.variants:
             target.command(variant)  # what is wrong with flags or port is said now
+            refuse_damage(scenario, variant)
     baselines = _baselines(workspace, plan, options.against)
     return Prepared(
         plan=plan,

@@ -30,6 +30,7 @@ from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
+from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
 from benchsuite.report.progress import Progress
 from benchsuite.server.guard import Guard
@@ -172,6 +173,8 @@ async def _drive_one(
     run: _Run, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
 ) -> Outcome:
     target = run.prepared.target
+    if not run.prepared.plan.scenario.needs_server:
+        return await MarkerDrive(context, variant, trial).run()
     if target is None or guard is None:
         from benchsuite.pipeline.attach import AttachDrive
 

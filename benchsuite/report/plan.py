@@ -13,6 +13,7 @@ from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
+    DamageStep,
     GateSpec,
     IdleStep,
     KnownIssue,
@@ -20,8 +21,11 @@ from benchsuite.model.scenario import (
     PromptSpec,
     RequestSpec,
     RequestValue,
+    RestartStep,
     SessionSpec,
+    SlotStep,
     SnapshotStep,
+    SourceMarkersStep,
     Step,
     TurnStep,
     When,
@@ -132,13 +136,14 @@ def step_in_words(step: Step) -> str:
     if isinstance(step, TurnStep):
         return (
             f"session {step.session}: user message {prompt_in_words(step.user)}, "
-            f"up to {_count(step.max_tokens, 'token')} of reply"
+            f"up to {_count(step.max_tokens, 'token')} of reply{_may_fail(step)}"
         )
     if isinstance(step, CompleteStep):
         pinned = "" if step.slot is None else f", on slot {step.slot}"
         return (
             f"complete {step.id}: prompt {prompt_in_words(step.prompt)}, "
-            f"up to {_count(step.max_tokens, 'token')} of reply{pinned}{_request(step.request)}"
+            f"up to {_count(step.max_tokens, 'token')} of reply{pinned}"
+            f"{_request(step.request)}{_may_fail(step)}"
         )
     if isinstance(step, LoadStep):
         after = "" if step.prefix is None else f"prefix {prompt_in_words(step.prefix)}, then "
@@ -153,7 +158,24 @@ def step_in_words(step: Step) -> str:
         return f"idle for {format_number(step.seconds, 3)} s"
     if isinstance(step, SnapshotStep):
         return f"snapshot {step.name}"
+    if isinstance(step, SlotStep):
+        place = {"save": f" to {step.file}", "restore": f" from {step.file}", "erase": ""}
+        return f"{step.name}: {step.action} slot {step.id}{place[step.action]}{_may_fail(step)}"
+    if isinstance(step, DamageStep):
+        to = "" if step.to is None else f" as {step.to}"
+        return f"damage saved file {step.file}{to}: {step.how}"
+    if isinstance(step, RestartStep):
+        return "restart the server with the same flags"
+    if isinstance(step, SourceMarkersStep):
+        return (
+            f"{step.name}: count lines that match '{step.pattern}' in {', '.join(step.files)} of "
+            f"source folder '{step.folder}'"
+        )
     return f"{len(step.branches)} branches at the same time"
+
+
+def _may_fail(step: TurnStep | CompleteStep | SlotStep) -> str:
+    return ", may fail" if step.may_fail else ""
 
 
 def prompt_in_words(prompt: PromptSpec) -> str:
@@ -167,6 +189,8 @@ def prompt_in_words(prompt: PromptSpec) -> str:
 
 def _server(plan: Plan) -> str:
     deployment = plan.deployment
+    if not plan.scenario.needs_server:
+        return f"deployment {deployment.name}; no step needs a server, so none is started"
     if deployment.url is not None:
         return f"deployment {deployment.name}, attached to {deployment.url}"
     server = deployment.server or "the first llama-server found"

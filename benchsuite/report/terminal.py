@@ -115,9 +115,11 @@ def _head(record: RunRecord, look: Style) -> list[str]:
     title = f"{record.scenario}: {record.title}" if record.title else record.scenario
     trials = "" if record.trials == 1 else f", {record.trials} trials"
     build = record.info.build or "an unknown build"
+    if record.launches and record.launches[0].server.kind == "none":
+        build = "no server"
     line = f"{record.fingerprint.deployment}, {build}, seed {record.fingerprint.seed}{trials}"
     head = [look.paint(cut(safe(title), look.width), "bold"), *wrap(safe(line), look.width)]
-    if record.launches:
+    if record.launches and record.launches[0].server.kind != "none":
         server = record.launches[0].server
         why = f" ({server.why})" if server.why else ""
         head += wrap(safe(f"server: {server.path}{why}"), look.width)

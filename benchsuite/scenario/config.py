@@ -17,7 +17,7 @@ import msgspec
 
 from benchsuite.errors import ConfigError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment, Observe
-from benchsuite.model.scenario import FlagValue
+from benchsuite.model.scenario import DEFAULT_FOLDER, FlagValue
 from benchsuite.scenario.words import remedy
 
 CONFIG_NAME = "benchsuite.toml"
@@ -171,7 +171,7 @@ class _Reader:
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
         fields = tuple(
-            field for field in Deployment.__struct_fields__ if field not in ("name", "source")
+            field for field in Deployment.__struct_fields__ if field not in ("name", "sources")
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
         server = self.text_of(table, "server", keys)
@@ -194,6 +194,7 @@ class _Reader:
             observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
             requests_per_second=None if rate is None else float(rate),
             overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
+            sources=self.sources(table, keys),
             source=self.place(*keys),
         )
         self.consistent(found, table, keys)
@@ -228,6 +229,22 @@ class _Reader:
             self.wrong((*keys, "pid"), "a process id", pid)
             pid = None
         return Observe(log=None if log is None else str(self.file(log)), pid=pid)
+
+    def sources(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
+        """Source folders: `source = "FOLDER"`, or a table of several by key."""
+        place = (*keys, "source")
+        entry = table.get("source")
+        if not isinstance(entry, dict):
+            text = self.text_of(table, "source", keys)
+            return {} if text is None else {DEFAULT_FOLDER: str(self.file(text))}
+        found = {}
+        for key in entry:
+            if _NAME.fullmatch(key) is None:
+                self.say(place, f"source folder '{key}': expected letters, digits, '_', '-', '.'")
+            text = self.text_of(entry, key, place)
+            if text is not None:
+                found[key] = str(self.file(text))
+        return found
 
     def env(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
         for name, value in table.items():

@@ -160,8 +160,8 @@ class _Gate:
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
             "copy": ("no 'complete' step asks for copy", "copies"),
-            "step": ("no 'load' step has the name", "names"),
             "at": ("no 'snapshot' step makes", "snapshots"),
+            "step": ("no step is called", "steps"),
         }
         what, plural = words[label]
         return f"{what} '{value}'{remedy(value, values, plural)}"
@@ -331,39 +331,28 @@ class _Gate:
         request = found.plain("request")
         if variant is None and session is None and request is None:
             if not any(value.value is None for value in found.value.values()):
-                self.say("'same_as' names no variant, session or request", "same_as")
+                self.say("'same_as' names neither a variant nor a session or request", "same_as")
             return None
-        if request is not None:
-            self._check_other_request(request, session)
+        if session is not None and request is not None:
+            self.say("'same_as' names a session and a request; write one gate for each", "same_as")
+            return None
         if variant is not None:
-            self._check_other_variant(variant, session, variants)
+            self._check_other_variant(variant, session or request, variants)
         if session is not None:
             self._check_other_session(session, variant)
+        if request is not None:
+            self._check_other_request(request, variant)
         return SameAs(variant=variant, session=session, request=request)
 
-    def _check_other_request(self, request: str, session: str | None) -> None:
-        known = self.declared.produced.requests
-        if session is not None:
-            self.say("'same_as' names a session and a request; name one", "same_as")
-        elif request not in known:
-            hint = remedy(request, known, "ids")
-            self.say(f"no 'complete' step has the id '{request}'{hint}", "same_as")
-        elif self.selector is not None and self.selector.label_names != ("request",):
-            self.say(
-                f"'same_as: {{request}}' needs a selector with a request alone; "
-                f"'{self.text}' has other labels",
-                "same_as",
-            )
-
     def _check_other_variant(
-        self, variant: str, session: str | None, variants: tuple[str, ...] | None
+        self, variant: str, other: str | None, variants: tuple[str, ...] | None
     ) -> None:
         known = self.declared.variants
         if variant not in known:
             self.say(f"unknown variant '{variant}'{remedy(variant, known, 'variants')}", "same_as")
             return
         applies = list(known) if variants is None else list(variants)
-        if session is None and applies and all(name == variant for name in applies):
+        if other is None and applies and all(name == variant for name in applies):
             self.say(
                 f"variant '{variant}' would be compared with itself only; "
                 "name other variants in 'variants', or declare one",
@@ -392,6 +381,23 @@ class _Gate:
         for labels in others:
             if {**labels, "session": session} not in series:
                 self.say(f"session '{session}' has no turn {labels['turn']}", "same_as")
+
+    def _check_other_request(self, request: str, variant: str | None) -> None:
+        known = self.declared.produced.requests
+        if request not in known:
+            self.say(f"no 'complete' step has the id '{request}'{remedy(request, known, 'ids')}")
+        elif self.selector is not None and self.metric is not None:
+            if self.selector.label_names != ("request",):
+                self.say(
+                    f"'same_as: {{request}}' needs a selector of requests; '{self.text}' is none",
+                    "same_as",
+                )
+                return
+            chosen = [
+                name for name in known if self.selector.accepts(self.metric.name, {"request": name})
+            ]
+            if variant is None and chosen == [request]:
+                self.say(f"request '{request}' would be compared with itself only", "same_as")
 
     def _when(self) -> When:
         found = self.found.get("when")

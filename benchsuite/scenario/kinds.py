@@ -126,6 +126,24 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Expression:
+    """A regular expression of Python."""
+
+    def read(self, node: nodes.Node, what: str, line: int, problems: Problems) -> Found:
+        if not isinstance(node, nodes.Scalar) or node.is_null or not node.text:
+            return wrong(problems, line, what, "a regular expression", node)
+        try:
+            re.compile(node.text)
+        except (re.error, OverflowError, RecursionError) as error:
+            problems.say(node.line, f"{what}: '{node.text}' is no regular expression: {error}")
+            return Found(None, node.line)
+        return Found(node.text, node.line)
+
+    def schema(self) -> Json:
+        return {"type": "string", "format": "regex"}
+
+
+@dataclass(frozen=True)
 class Whole:
     """A whole number within limits."""
 

@@ -10,6 +10,7 @@ from benchsuite.errors import ConfigError, UsageError
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Limits, Plan, VariantPlan
 from benchsuite.model.scenario import (
+    OWNED_STEPS,
     CompleteStep,
     ConcurrentlyStep,
     FlagValue,
@@ -88,7 +89,7 @@ def make_plan(
     overlays = _overlays(scenario, deployment)
     chosen = _choose(scenario, variants)
     resolver = None
-    if not deployment.attached:
+    if not deployment.attached and scenario.needs_server:
         if table is None:
             raise UsageError("the flags of a server that is to be started must be known")
         resolver = Resolver(scenario, deployment, table, sets)
@@ -106,7 +107,7 @@ def make_plan(
         notes: tuple[str, ...] = ()
         if resolver is not None and reason is None:
             flags, notes = resolver.resolve(variant, overlay or {})
-        elif deployment.attached:
+        elif deployment.attached and scenario.needs_server:
             flags, notes, cannot = attached_flags(scenario, variant)
             reason = reason or cannot
         planned.append(
@@ -136,7 +137,7 @@ def applies_to(gate: GateSpec, variant: str) -> bool:
     if gate.variants is not None and variant not in gate.variants:
         return False
     same = gate.same_as
-    return same is None or same.session is not None or same.variant != variant
+    return same is None or same.label is not None or same.variant != variant
 
 
 def overlay_sessions(
@@ -202,6 +203,14 @@ def _not_applicable(
 ) -> str | None:
     """Why a variant cannot run here, or None."""
     require = variant.require
+    if deployment.attached:
+        owned = {
+            str(type(step).__struct_config__.tag): None
+            for step in scenario.steps
+            if isinstance(step, OWNED_STEPS)
+        }
+        if owned:
+            return f"its steps ({', '.join(owned)}) are only for a server that benchsuite starts"
     if require.overlay and variant.name not in deployment.overlays.get(scenario.name, {}):
         return (
             f"deployment '{deployment.name}' has no overlay for it "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchsuite.scenario.containers import ByForm, Key, ListOf, MapOf, OneKey, Record
 from benchsuite.scenario.kinds import (
+    Expression,
     FlagSetting,
     Quantity,
     RequestField,
@@ -48,13 +49,23 @@ _REQUEST = Record(
     others=RequestField(),
 )
 _SLOT = Whole(0, 100_000)
+_GLOB = Text(
+    pattern=r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\\\0]{1,200}",
+    expected="a glob with forward slashes, inside the folder, such as **/*.cpp",
+)
 _MAX_TOKENS = Key(Whole(1, MAX_PROMPT_TOKENS), "Output limit in tokens; 16 unless given.")
+
+_MAY_FAIL = Key(
+    YesNo(), "Measure an error reply as http_status (200 without one) instead of failing the run."
+)
+_FILE = Text(pattern=NAME_PATTERN, expected=f"a file name without folders: {NAME_EXPECTED}")
 
 _TURN = Record(
     {
         "session": Key(_NAME, "Whose turn it is.", required=True),
         "user": Key(_PROMPT_USE, "The user's message.", required=True),
         "max_tokens": _MAX_TOKENS,
+        "may_fail": _MAY_FAIL,
     },
     doc="The session's next user message and the server's reply, over /v1/chat/completions.",
 )
@@ -65,6 +76,7 @@ _COMPLETE = Record(
         "max_tokens": _MAX_TOKENS,
         "slot": Key(_SLOT, "Pinned to this slot."),
         "request": Key(_REQUEST, "Further fields of the request."),
+        "may_fail": _MAY_FAIL,
     },
     doc="One raw prompt over /completion, outside any session.",
 )
@@ -96,6 +108,42 @@ _BRANCH = ByForm(
     sequence=ListOf(_REQUEST_STEP, "step", at_least=1),
 )
 
+_SLOT_STEP = Record(
+    {
+        "action": Key(Text(("save", "restore", "erase")), "What is done.", required=True),
+        "id": Key(_SLOT, "The slot.", required=True),
+        "as": Key(_NAME, 'Names it in labels: `slot_tokens{step="NAME"}`.', required=True),
+        "file": Key(_FILE, "Where to save it, or what to restore; erase has none."),
+        "may_fail": _MAY_FAIL,
+    },
+    doc="Save, restore or erase a slot over /slots; launched servers get a folder for it.",
+)
+_DAMAGE = Record(
+    {
+        "file": Key(_FILE, "A file that a slot was saved to.", required=True),
+        "how": Key(
+            Text(("truncate", "garbage", "foreign")),
+            "The first half alone; other bytes throughout; other bytes after magic and version.",
+            required=True,
+        ),
+        "to": Key(_FILE, "Write the spoilt file under this name; the file itself unless given."),
+    },
+    doc="Spoil a saved slot's file.",
+)
+_SOURCE_MARKERS = Record(
+    {
+        "as": Key(_NAME, 'Names it in labels: `source_markers{step="NAME"}`.', required=True),
+        "pattern": Key(Expression(), "A regular expression, searched in each line.", required=True),
+        "files": Key(
+            ByForm("a glob or a list of globs", _GLOB, sequence=ListOf(_GLOB, "glob", at_least=1)),
+            "Which files: `**/*.cu`; a glob without a slash means that name in any folder.",
+            required=True,
+        ),
+        "folder": Key(_NAME, "Which source folder of the deployment; its only one unless given."),
+    },
+    doc="Count lines of source code that match a pattern; needs no server.",
+)
+
 _STEP = OneKey(
     {
         "turn": Key(_TURN, _TURN.doc),
@@ -110,6 +158,12 @@ _STEP = OneKey(
             "A pause without requests, in seconds unless it has a unit.",
         ),
         "snapshot": Key(_NAME, 'Memory and counters read here, labelled `at="NAME"`.'),
+        "slot": Key(_SLOT_STEP, _SLOT_STEP.doc),
+        "damage": Key(_DAMAGE, _DAMAGE.doc),
+        "restart": Key(
+            Record({}, nullable=True), "Stop the server and start it again with the same flags."
+        ),
+        "source_markers": Key(_SOURCE_MARKERS, _SOURCE_MARKERS.doc),
     },
     "step",
 )
@@ -172,7 +226,7 @@ _SAME_AS = Record(
     {
         "variant": Key(_NAME, "The same measurement of this variant."),
         "session": Key(_NAME, "The same measurement of this session."),
-        "request": Key(_NAME, "The same measurement of this 'complete' step."),
+        "request": Key(_NAME, "The same measurement of the 'complete' step with this id."),
     },
     doc="Another place of the same run whose value must be equal.",
 )

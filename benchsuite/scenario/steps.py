@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
+    DEFAULT_FOLDER,
     CompleteStep,
     ConcurrentlyStep,
+    DamageStep,
     IdleStep,
     LoadStep,
     PromptSpec,
+    RestartStep,
     SessionSpec,
+    SlotStep,
     SnapshotStep,
+    SourceMarkersStep,
     Step,
     TurnStep,
 )
@@ -30,7 +35,7 @@ class Produced:
     turns: dict[str, int] = field(default_factory=dict)  # session -> number of its turns
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
     copies: dict[str, int] = field(default_factory=dict)  # id -> completions, where several
-    loads: dict[str, int] = field(default_factory=dict)  # name -> line
+    named: dict[str, int] = field(default_factory=dict)  # `as` -> line
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
     def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
@@ -53,7 +58,7 @@ class Produced:
                 for copy in range(1, count + 1)
             ]
         if names == ("step",):
-            return [{"step": name} for name in self.loads]
+            return [{"step": name} for name in self.named]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
@@ -74,6 +79,7 @@ class StepBuilder:
         self._sessions = sessions
         self._prompts = prompts
         self._problems = problems
+        self._files: set[str] = set()  # that slots were saved to, spoilt ones included
         self.produced = Produced()
 
     def build(self, found: Found | None) -> tuple[Step, ...]:
@@ -97,6 +103,14 @@ class StepBuilder:
             return self._load(found, line)
         if kind == "concurrently":
             return self._concurrently(found, line)
+        if kind == "slot":
+            return self._slot(found, line)
+        if kind == "damage":
+            return self._damage(found, line)
+        if kind == "restart":
+            return RestartStep(line)
+        if kind == "source_markers":
+            return self._source_markers(found, line)
         return self._request_step(kind, found, line)
 
     def _request_step(self, kind: str, found: Found, line: int) -> TurnStep | CompleteStep:
@@ -111,6 +125,55 @@ class StepBuilder:
         self.produced.snapshots.setdefault(name, line)
         return SnapshotStep(name, line)
 
+    def _name(self, found: Found, line: int) -> str:
+        name: str = found.plain("as", "")
+        if name in self.produced.named:
+            first = self.produced.named[name]
+            self._problems.say(line, f"name '{name}' was used on line {first} already")
+        elif name:
+            self.produced.named[name] = line
+        return name
+
+    def _slot(self, found: Found, line: int) -> SlotStep:
+        action, file = found.plain("action", "save"), found.plain("file")
+        if action == "erase" and file is not None:
+            self._problems.say(found.value["file"].line, "'file': erase has no file; remove it")
+        elif action != "erase" and "file" not in found.value:
+            self._problems.say(line, f"step 'slot': '{action}' needs a 'file'")
+        if action == "save" and file is not None:
+            self._files.add(file)
+        return SlotStep(
+            name=self._name(found, line),
+            action=action,
+            id=found.plain("id", 0),
+            file=file,
+            may_fail=found.plain("may_fail", False),
+            line=line,
+        )
+
+    def _damage(self, found: Found, line: int) -> DamageStep:
+        file, to = found.plain("file", ""), found.plain("to")
+        if file and file not in self._files:
+            hint = remedy(file, sorted(self._files), "files saved by then")
+            self._problems.say(found.value["file"].line, f"no step has saved '{file}'{hint}")
+        if to is not None:
+            self._files.add(to)
+        return DamageStep(file=file, how=found.plain("how", "truncate"), to=to, line=line)
+
+    def _source_markers(self, found: Found, line: int) -> SourceMarkersStep:
+        files = found.get("files")
+        globs: tuple[str, ...] = ()
+        if files is not None:
+            many = files.value if isinstance(files.value, list) else [files]
+            globs = tuple(one.value for one in many if one.value is not None)
+        return SourceMarkersStep(
+            name=self._name(found, line),
+            pattern=found.plain("pattern", ""),
+            files=globs,
+            folder=found.plain("folder", DEFAULT_FOLDER),
+            line=line,
+        )
+
     def _turn(self, found: Found, line: int) -> TurnStep:
         session = found.plain("session", "")
         if session:
@@ -123,6 +186,7 @@ class StepBuilder:
             session=session,
             user=self._prompts.resolve(found.get("user")) or PromptSpec(),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
+            may_fail=found.plain("may_fail", False),
             line=line,
         )
 
@@ -143,16 +207,12 @@ class StepBuilder:
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
             request=request,
+            may_fail=found.plain("may_fail", False),
             line=line,
         )
 
     def _load(self, found: Found, line: int) -> LoadStep:
-        name = found.plain("as", "")
-        if name in self.produced.loads:
-            first = self.produced.loads[name]
-            self._problems.say(line, f"load '{name}' was named on line {first} already")
-        elif name:
-            self.produced.loads[name] = line
+        name = self._name(found, line)
         prompt = self._prompts.resolve(found.get("prompt")) or PromptSpec()
         requests, workers = found.plain("requests", 1), found.plain("concurrency", 1)
         if workers > requests:

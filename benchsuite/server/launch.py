@@ -199,6 +199,7 @@ def launch(
     host: str = "127.0.0.1",
     port: int | None = None,
     log_cap_bytes: int = LOG_CAP_BYTES,
+    append: bool = False,
 ) -> LaunchedServer:
     """Start a server and return at once; it is not healthy yet.
 
@@ -214,6 +215,7 @@ def launch(
         host: Address to listen on.
         port: A port of the user's choice; None picks a free one.
         log_cap_bytes: Size of the log beyond which `poll` kills the server.
+        append: Keep what the log holds, of the server that this one replaces.
 
     Raises:
         MachineError: The port is in use, no port is free, or the log cannot be written.
@@ -232,7 +234,7 @@ def launch(
         guard.environment,
     )
     try:
-        log = open(log_path, "wb", buffering=0)  # noqa: SIM115, PTH123  # closed right below
+        log = open(log_path, "ab" if append else "wb", buffering=0)  # noqa: SIM115, PTH123  # closed right below
     except OSError as error:
         raise MachineError(
             f"the server's log cannot be written: {error.strerror}: {log_path}",

@@ -40,25 +40,26 @@ class Probe:
         response = await self._http.post("/v1/chat/completions", json=body)
         response.raise_for_status()
         choice = response.json()["choices"][0]
-        gaps = []
-        for token in choice["logprobs"]["content"]:
-            top = sorted((t["logprob"] for t in token["top_logprobs"]), reverse=True)
-            gaps.append(top[0] - top[1] if len(top) > 1 else float("inf"))
+        gaps = [_gap(token["top_logprobs"]) for token in choice["logprobs"]["content"]]
         return choice["message"]["content"], min(gaps)
 
-    async def completion(self, prompt: str, fields: Mapping[str, Any]) -> tuple[str, float]:
-        """The greedy text after a raw prompt and its smallest gap, in logprob."""
-        body = {"prompt": prompt, "n_probs": 2, **fields}
+    async def completion(self, prompt: str, tokens: int) -> float:
+        """The smallest gap of the greedy completion of a raw prompt, in logprob."""
+        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0.0, "n_probs": 2}
         response = await self._http.post("/completion", json=body)
         response.raise_for_status()
-        answer = response.json()
-        tops = [token["top_logprobs"] for token in answer["completion_probabilities"]]
-        return answer["content"], min(top[0]["logprob"] - top[1]["logprob"] for top in tops)
+        tops = [token["top_logprobs"] for token in response.json()["completion_probabilities"]]
+        return min(_gap(top) for top in tops)
 
     async def aclose(self) -> None:
         """Close both clients."""
         await self._http.aclose()
         await self.client.aclose()
+
+
+def _gap(tops: Sequence[Mapping[str, float]]) -> float:
+    best = sorted((top["logprob"] for top in tops), reverse=True)
+    return best[0] - best[1] if len(best) > 1 else float("inf")
 
 
 async def start_probe(
@@ -86,7 +87,10 @@ async def start_probe(
 
 
 async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
-    """The smallest gap of each turn (`session/turn`) and completion (`id`), slots left free."""
+    """The smallest gap of each turn and raw completion, by `session/turn` and `request/id`.
+
+    Slots are left to the server, and steps that may fail are left out.
+    """
     book = PromptBook()
     talks: dict[str, Conversation] = {}
     for spec in scenario.sessions.values():
@@ -96,11 +100,10 @@ async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
         talks[spec.name] = Conversation(spec, system)
     found: dict[str, float] = {}
     for step in scenario.steps:
-        if isinstance(step, CompleteStep):
+        if isinstance(step, CompleteStep) and not step.may_fail:
             prompt = await book.text(step.prompt, probe.client.tokenise)
-            fields = {"temperature": 0.0, "n_predict": step.max_tokens}
-            found[step.id] = (await probe.completion(prompt, fields))[1]
-        if not isinstance(step, TurnStep):
+            found[f"request/{step.id}"] = await probe.completion(prompt, step.max_tokens)
+        if not isinstance(step, TurnStep) or step.may_fail:
             continue
         talk = talks[step.session]
         user = await book.text(step.user, probe.client.tokenise)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchsuite.scenario.load import load_scenario
@@ -43,3 +45,22 @@ _SWITCHES = {
     ("kv-unified", "true"): ["--kv-unified"],
     ("cont-batching", "false"): ["--no-cont-batching"],
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "gated", "count"),
+    [
+        ("slot-state", r"request/.*", 11),
+        ("m1-eviction", r"[ABC]/.*|request/afterwards", 8),
+        ("context-shift", r"request/afterwards", 1),
+    ],
+)
+def test_texts_that_are_gated_have_no_near_tie(
+    desk: Desk, name: str, gated: str, count: int
+) -> None:
+    """The requests whose text is compared with another variant's, or another request's."""
+    scenario = load_scenario(REPOSITORY / "scenarios" / f"{name}.yaml")
+    found = gaps_of(scenario, desk.tiny_model(), desk.folder, ["--parallel", "2"])
+    chosen = {key: gap for key, gap in found.items() if re.fullmatch(gated, key)}
+    assert len(chosen) == count
+    assert min(chosen.values()) >= SMALLEST, chosen

@@ -17,6 +17,7 @@ from benchsuite.errors import (
     ServerHangError,
     ServerLiedError,
 )
+from benchsuite.model.scenario import SlotAction
 
 Answer = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
@@ -206,3 +207,53 @@ def test_a_step_keeps_its_own_fields() -> None:
     """Extra request fields cannot replace the prompt."""
     with pytest.raises(ConfigError, match="may not set 'prompt'"):
         asyncio.run(LlamaClient("http://127.0.0.1:1").complete("x", {"prompt": "y"}))
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "expected"),
+    [
+        ("save", b'{"n_saved": 208, "n_written": 9}', 208),
+        ("restore", b'{"n_restored": 207}', 207),
+        ("erase", b'{"n_erased": 0}', 0),
+        ("erase", b'{"n_saved": 3}', None),
+        ("save", b'{"n_saved": true}', None),
+    ],
+)
+def test_slot_actions_count_tokens(action: SlotAction, body: bytes, expected: int | None) -> None:
+    """A count that is not told is a lie, and not 0."""
+
+    async def ask() -> int:
+        async with _server(_fixed("200 OK", body)) as url:
+            client = LlamaClient(url)
+            try:
+                return await client.slot_action(1, action, None if action == "erase" else "a.bin")
+            finally:
+                await client.aclose()
+
+    if expected is None:
+        with pytest.raises(ServerLiedError, match="should be a number of tokens"):
+            asyncio.run(ask())
+    else:
+        assert asyncio.run(ask()) == expected
+
+
+def test_a_client_can_move_to_another_server() -> None:
+    """After a restart there are another port and another key."""
+    heads: list[bytes] = []
+
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        await _fixed("200 OK", b'{"status": "ok"}')(head, writer)
+
+    async def ask() -> None:
+        async with _server(answer) as one, _server(answer) as other:
+            client = LlamaClient(one, api_key="first")
+            assert await client.healthy()
+            await client.move_to(other, "second")
+            assert client.base_url == other
+            assert await client.healthy()
+            await client.aclose()
+
+    asyncio.run(ask())
+    assert b"Bearer first" in heads[0]
+    assert b"Bearer second" in heads[1]

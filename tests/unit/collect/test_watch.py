@@ -13,7 +13,7 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.watch import Watch
-from benchsuite.drive.driver import Served
+from benchsuite.drive.driver import Refused, Served, Settled, SlotDone
 from benchsuite.errors import ServerLiedError
 
 TIMING = (
@@ -50,15 +50,19 @@ def _served(
 class Counters:
     """A server whose `/metrics` moves by fixed amounts at each look."""
 
-    def __init__(self, *steps: dict[str, float] | None) -> None:
+    def __init__(self, *steps: dict[str, float] | None, healthy: bool = True) -> None:
+        self.is_healthy = healthy
         self._steps = list(steps)
+
+    async def healthy(self) -> bool:
+        return self.is_healthy
 
     async def metrics(self) -> dict[str, float] | None:
         return self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
 
 
 def _watch(
-    batch: Sequence[Served],
+    batch: Sequence[Settled],
     *,
     log: Path | None = None,
     server: Counters | None = None,
@@ -153,3 +157,45 @@ def test_a_request_is_in_flight_until_it_is_served() -> None:
     watch.sending({"session": "B", "turn": "1"}, 1)
     watch.served(_served())
     assert watch.in_flight == [({"session": "B", "turn": "1"}, 1)]
+
+
+def test_an_error_that_was_allowed_is_measured() -> None:
+    """Its status is a number; what a reply would have told is missing, with the server's words."""
+    refused = Refused({"request": "big"}, 400, "exceeds the available context size")
+    watch = _watch([refused, _served()])
+    statuses = [m.value for m in watch.measurements if m.name == "http_status"]
+    assert statuses == [400]
+    missing = next(u for u in watch.unmeasured if u.name == "cached_tokens")
+    assert missing.labels == {"request": "big"}
+    assert "answered with 400: exceeds" in missing.reason
+
+
+def test_an_error_without_a_status_is_not_zero() -> None:
+    """A stream may end with an error that has no code."""
+    watch = _watch([Refused({"request": "big"}, 0, "broken")])
+    assert _value(watch, "http_status") is None
+    assert "http_status" in {u.name for u in watch.unmeasured}
+
+
+def test_a_server_that_is_not_well_after_an_error_is_a_fault() -> None:
+    """An error must not cost more than the request."""
+    refused = Refused({"request": "big"}, 500, "Context size has been exceeded.")
+    with pytest.raises(ServerLiedError, match="/health no longer says"):
+        _watch([refused], server=Counters(None, healthy=False))
+
+
+def test_counters_are_not_held_against_a_request_that_failed() -> None:
+    """How much of it was counted is not told; the next requests are held against them again."""
+    server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 99.0})
+    watch = _watch([Refused({"request": "big"}, 500, "full")], server=server)
+    assert _value(watch, "http_status") == 500
+
+
+def test_slot_steps_are_measured_and_count_no_prompt() -> None:
+    """A restore that evaluates tokens would be none."""
+    done = SlotDone({"step": "back"}, "restore", 208, may_fail=True)
+    watch = _watch([done])
+    assert (_value(watch, "slot_tokens"), _value(watch, "http_status")) == (208, 200)
+    server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 208.0})
+    with pytest.raises(ServerLiedError, match="after step back"):
+        _watch([done], server=server)

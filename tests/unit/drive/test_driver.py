@@ -10,16 +10,27 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
-from benchsuite.drive.driver import Driver, Hooks, Load, Served
+from benchsuite.drive.driver import (
+    Driver,
+    Hooks,
+    Load,
+    OtherStep,
+    Refused,
+    Served,
+    Settled,
+    SlotDone,
+)
 from benchsuite.drive.prompts import PromptBook
-from benchsuite.errors import ConnectionLostError
+from benchsuite.errors import ConnectionLostError, RequestRefusedError
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     IdleStep,
     PromptSpec,
     RequestSpec,
+    RestartStep,
     SessionSpec,
+    SlotStep,
     SnapshotStep,
     Step,
     TurnStep,
@@ -29,11 +40,14 @@ from benchsuite.model.scenario import (
 class Server:
     """Answers every request with its number; counts those under way."""
 
-    def __init__(self, *, break_at: int | None = None) -> None:
+    def __init__(
+        self, *, break_at: int | None = None, refuse_at: frozenset[int] = frozenset()
+    ) -> None:
         self.sent: list[tuple[str, Any, dict[str, Any]]] = []
         self.most_at_once = 0
         self._under_way = 0
         self._break_at = break_at
+        self._refuse_at = refuse_at
 
     async def tokenise(self, text: str) -> list[int]:
         return list(range(len(text.split())))
@@ -47,11 +61,19 @@ class Server:
     async def complete(self, prompt: str, fields: dict[str, Any]) -> Reply:
         return await self._answer("complete", prompt, fields)
 
+    async def slot_action(self, slot: int, action: str, file: str | None) -> int:
+        self.sent.append((action, slot, {"file": file}))
+        if len(self.sent) in self._refuse_at:
+            raise RequestRefusedError("no such file", status=400)
+        return 7
+
     async def _answer(self, kind: str, what: Any, fields: dict[str, Any]) -> Reply:
         self.sent.append((kind, what, fields))
         number = len(self.sent)
         if number == self._break_at:
             raise ConnectionLostError("gone")
+        if number in self._refuse_at:
+            raise RequestRefusedError("too large", status=400, kind="exceed_context_size_error")
         self._under_way += 1
         self.most_at_once = max(self.most_at_once, self._under_way)
         await asyncio.sleep(0)
@@ -79,26 +101,38 @@ class Seen:
         self.progress: list[str] = []
         self.served: list[Served] = []
         self.quiet: list[list[str]] = []
+        self.settled: list[Settled] = []
         self.snapshots: list[str] = []
         self.sending: list[tuple[dict[str, str], int | None]] = []
         self.loads: list[Load] = []
+        self.other: list[OtherStep] = []
 
     def hooks(self) -> Hooks:
-        async def quiet(batch: Sequence[Served]) -> None:
+        async def quiet(batch: Sequence[Settled]) -> None:
             self.quiet.append([served.words for served in batch])
+            self.settled += batch
 
         async def snapshot(name: str) -> None:
             self.snapshots.append(name)
+
+        async def loaded(load: Load) -> None:
+            self.loads.append(load)
 
         def sending(labels: dict[str, str], slot: int | None) -> None:
             assert labels not in [served.labels for served in self.served]
             self.sending.append((labels, slot))
 
-        async def loaded(load: Load) -> None:
-            self.loads.append(load)
+        async def other(step: OtherStep) -> None:
+            self.other.append(step)
 
         return Hooks(
-            self.progress.append, self.served.append, quiet, snapshot, loaded, sending=sending
+            self.progress.append,
+            self.served.append,
+            quiet,
+            snapshot,
+            loaded,
+            other,
+            sending=sending,
         )
 
 
@@ -218,3 +252,48 @@ def test_a_nonce_changes_texts_and_keeps_their_length() -> None:
     assert plain[0] != other[0]
     assert len(plain[0].split()) == len(other[0].split()) == 30
     assert (plain[1], other[1]) == ("hello", "abc hello")
+
+
+def test_a_turn_that_may_fail_leaves_nothing_in_the_conversation() -> None:
+    """The next turn counts on, and its prompt does not hold what was refused."""
+    steps = [TurnStep("A", _text(f"u{n}"), may_fail=True) for n in (1, 2, 3)]
+    server, seen = _drive(steps, [SessionSpec("A")], server=Server(refuse_at=frozenset({2})))
+    assert [m["content"] for m in server.sent[2][1]] == ["u1", "r1", "u3"]
+    assert seen.settled[1] == Refused({"session": "A", "turn": "2"}, 400, "too large")
+    assert [served.labels["turn"] for served in seen.served] == ["1", "3"]
+
+
+def test_a_request_that_must_not_fail_ends_the_drive() -> None:
+    """`may_fail` is for the steps that say so."""
+    with pytest.raises(RequestRefusedError, match="too large"):
+        _drive([CompleteStep("c", _text("p"))], server=Server(refuse_at=frozenset({1})))
+    with pytest.raises(RequestRefusedError, match="no such file"):
+        _drive(
+            [SlotStep("back", "restore", 0, file="a.bin")], server=Server(refuse_at=frozenset({1}))
+        )
+
+
+def test_slot_steps_settle_by_themselves() -> None:
+    """What they saved is told, and so is an error that they may meet."""
+    steps = [
+        SlotStep("kept", "save", 1, file="a.bin"),
+        SlotStep("gone", "erase", 1),
+        SlotStep("back", "restore", 0, file="b.bin", may_fail=True),
+    ]
+    server, seen = _drive(steps, server=Server(refuse_at=frozenset({3})))
+    assert [(action, slot, f["file"]) for action, slot, f in server.sent] == [
+        ("save", 1, "a.bin"),
+        ("erase", 1, None),
+        ("restore", 0, "b.bin"),
+    ]
+    assert seen.settled == [
+        SlotDone({"step": "kept"}, "save", 7, may_fail=False),
+        SlotDone({"step": "gone"}, "erase", 7, may_fail=False),
+        Refused({"step": "back"}, 400, "no such file"),
+    ]
+
+
+def test_other_steps_are_handed_out() -> None:
+    """The driver knows no processes and no files."""
+    _, seen = _drive([RestartStep(line=3)])
+    assert seen.other == [RestartStep(line=3)]

@@ -10,7 +10,7 @@ import pytest
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.verdict import verdict
-from benchsuite.model.record import Failure, NotApplicable, RunRecord, Unmeasured
+from benchsuite.model.record import Failure, Measurement, NotApplicable, RunRecord, Unmeasured
 from benchsuite.model.scenario import GateSpec, Regression, SameAs, When
 from benchsuite.model.verdict import GateResult
 from benchsuite.store.accept import accept
@@ -247,6 +247,20 @@ def test_another_session_can_be_the_reference(run: RunRecord, stored: Baselines)
     uneven = example.with_values(run, "cached_tokens", 3, labels={"session": "B", "turn": "2"})
     found = judge_one(gate, uneven, stored)
     assert (found.outcome, found.expected, found.observed) == ("fail", "1216 tokens", "3 tokens")
+
+
+def test_another_request_can_be_the_reference(run: RunRecord, stored: Baselines) -> None:
+    """`same_as: {request: one}` compares raw requests of one variant; the reference is skipped."""
+    gate = GateSpec('text{request=~".*"}', same_as=SameAs(request="one"), variants=("B",))
+
+    def judged(**texts: str) -> GateResult:
+        found = [Measurement("text", t, "", "B", 1, {"request": name}) for name, t in texts.items()]
+        return judge_one(gate, replace(run, measurements=tuple(found)), stored)
+
+    assert judged(one="alpha", two="alpha").outcome == "pass"
+    assert judged(one="alpha", two="alba").outcome == "fail"
+    assert judged(two="alpha").outcome == "fail"
+    assert judged(one="alpha").outcome == "inconclusive"
 
 
 def test_texts_that_part_fail_with_the_place(run: RunRecord, stored: Baselines) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,10 +142,7 @@ def test_every_problem_is_named_in_one_go() -> None:
         ),
         "broken.yaml:7: unknown prompt 'q'; prompts are: p",
         "broken.yaml:9: unknown session 'C'; sessions are: A",
-        (
-            "broken.yaml:10: unknown step 'trun'; did you mean 'turn'? (steps: turn, complete, "
-            "concurrently, idle, snapshot)"
-        ),
+        "broken.yaml:10: unknown step 'trun'; did you mean 'turn'?",
         (
             "broken.yaml:11: 'max_tokens' of step 'turn': expected a whole number of at least 1, "
             "at most 1000000, found 'many'"
@@ -398,30 +394,23 @@ def test_shipped_scenarios_load_and_meet_the_schema(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_scenarios_claim_only_what_holds_anywhere(path: Path) -> None:
-    """No absolute memory outside the tiny deployment, no equality of text after concurrency."""
+    """No absolute memory outside the tiny deployment, no equality of text from concurrency."""
     scenario = load_scenario(path)
-    concurrent = list(concurrent_labels(scenario))
+    together = [
+        {"request": step.id} if isinstance(step, CompleteStep) else {"session": step.session}
+        for several in scenario.steps
+        if isinstance(several, ConcurrentlyStep)
+        for branch in several.branches
+        for step in branch
+    ]
     for gate in scenario.gates:
         if "_mib{at" in gate.metric and (gate.max or gate.min):
             assert gate.when.deployment == "tiny"
-        selector = parse_selector(gate.metric)
-        if selector.name.startswith("text"):
-            assert not any(selector.accepts(selector.name, labels) for labels in concurrent)
-
-
-def concurrent_labels(scenario: Scenario) -> Iterator[dict[str, str]]:
-    """Labels of every request that is sent beside others."""
-    turns: dict[str, int] = {}
-    for step in scenario.steps:
-        together = isinstance(step, ConcurrentlyStep)
-        branches = step.branches if isinstance(step, ConcurrentlyStep) else ((step,),)
-        for inner in (inner for branch in branches for inner in branch):
-            if isinstance(inner, TurnStep):
-                turns[inner.session] = turns.get(inner.session, 0) + 1
-                if together:
-                    yield {"session": inner.session, "turn": str(turns[inner.session])}
-            elif isinstance(inner, CompleteStep) and together:
-                yield {"request": inner.id}
+        if gate.metric.startswith("text"):
+            selector = parse_selector(gate.metric)
+            for labels in together:
+                named = [m for m in selector.matchers if m.label in labels]
+                assert not named or not all(m.accepts(labels[m.label]) for m in named)
 
 
 def test_the_schema_is_valid_and_refuses_what_the_loader_refuses() -> None:
@@ -467,3 +456,67 @@ def test_any_yaml_gives_a_scenario_or_problems(lines: list[tuple[str, str, str]]
     except ScenarioError as error:
         named = error.problems
     assert all(problem.startswith("s.yaml:") for problem in named)
+
+
+STEPS = """title: t
+server: {parallel: 2}
+steps:
+  - complete: {id: one, prompt: {text: hello}, may_fail: true}
+  - slot: {action: save, id: 0, file: a.bin, as: kept}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("slot: {action: save, id: 0, as: b}", "step 'slot': 'save' needs a 'file'"),
+        ("slot: {action: erase, id: 0, file: x, as: b}", "'file': erase has no file; remove it"),
+        ("slot: {action: erase, id: 0, as: kept}", "name 'kept' was used on line 5 already"),
+        ("damage: {file: c.bin, how: garbage}", "no step has saved 'c.bin'"),
+        (
+            "slot: {action: restore, id: 0, file: ../../x, as: b}",
+            "'file' of step 'slot': expected a file name without folders",
+        ),
+        ("damage: {file: a.bin, how: garbage, to: /etc/x}", "expected a file name without folders"),
+        ("restart: {now: true}", "unknown key 'now' in step 'restart'"),
+        (
+            "source_markers: {as: m, pattern: '(', files: '*.c'}",
+            "'(' is no regular expression: missing )",
+        ),
+        (
+            "source_markers: {as: m, pattern: x, files: ../*.c}",
+            "expected a glob with forward slashes, inside the folder",
+        ),
+    ],
+)
+def test_steps_that_could_not_be_done_are_refused(step: str, expected: str) -> None:
+    """Before anything starts, at their line."""
+    found = problems(f"{STEPS}  - {step}\n")
+    assert len(found) == 1, found
+    assert found[0].startswith("s.yaml:6: ")
+    assert expected in found[0]
+
+
+def test_a_gate_names_a_step_by_its_name() -> None:
+    """An unknown one is an error with the known ones."""
+    gate = "gates:\n  - {metric: 'slot_tokens{step=\"kpt\"}', min: 1}\n"
+    assert "no step is called 'kpt'; did you mean 'kept'?" in problems(STEPS + gate)[0]
+    assert parse_scenario(STEPS + gate.replace("kpt", "kept")).saves_slots
+
+
+@pytest.mark.parametrize(
+    ("same", "expected"),
+    [
+        ("{request: tow}", "no 'complete' step has the id 'tow'; did you mean 'two'?"),
+        ("{request: one, session: A}", "write one gate for each"),
+        ("{request: two}", None),
+    ],
+)
+def test_another_request_can_be_the_reference(same: str, expected: str | None) -> None:
+    """`same_as: {request: ID}` compares with another 'complete' step."""
+    text = HEAD.replace("steps:\n", "steps:\n  - complete: {id: two, prompt: {text: hi}}\n")
+    text += f"gates:\n  - {{metric: 'text{{request=\"one\"}}', same_as: {same}}}\n"
+    if expected is None:
+        assert parse_scenario(text).gates[0].same_as == SameAs(request="two")
+    else:
+        assert expected in problems(text)[0]

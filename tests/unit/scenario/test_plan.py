@@ -339,3 +339,24 @@ def test_a_set_option_without_a_flag_is_refused() -> None:
     """There must be something before the equals sign."""
     with pytest.raises(UsageError, match="expected FLAG=VALUE"):
         parse_set("=3")
+
+
+def test_steps_for_servers_of_our_own_do_not_apply_to_others() -> None:
+    """Nobody's slots are erased and nobody's server is restarted."""
+    text = TEXT.replace(
+        "variants:\n",
+        "  - slot: {action: erase, id: 0, as: gone}\n  - restart: {}\nvariants:\n",
+        1,
+    )
+    assert first(text).not_applicable is None
+    theirs = first(text, deployment(url="http://127.0.0.1:1"))
+    assert theirs.not_applicable is not None
+    assert "(slot, restart) are only for a server that benchsuite starts" in theirs.not_applicable
+
+
+def test_counting_markers_needs_no_flags() -> None:
+    """Neither a build nor its help is asked for."""
+    text = "title: t\nsteps:\n  - source_markers: {as: a, pattern: x, files: '*.c'}\n"
+    found = make_plan(scenario(text), deployment(), None)
+    assert not found.scenario.needs_server
+    assert found.variants[0].flags == {}

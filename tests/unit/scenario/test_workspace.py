@@ -261,3 +261,17 @@ def test_an_overlay_for_no_scenario_is_an_error(tmp_path: Path) -> None:
     workspace = folder(tmp_path, CONFIG.replace("overlays.mine", "overlays.mien"), mine="x")
     with pytest.raises(ConfigError, match=r"benchsuite.toml:16: overlay for an unknown scenario"):
         resolve_deployment(workspace, name="fork")
+
+
+def test_source_folders_are_one_or_several(tmp_path: Path) -> None:
+    """A single one has no key of its own; both are taken from the configuration's folder."""
+    one = folder(tmp_path, '[deployments.fork]\nsource = "../llama.cpp"\n')
+    assert one.deployments["fork"].sources == {"default": str(tmp_path.parent / "llama.cpp")}
+    two = folder(tmp_path, '[deployments.fork]\nsource = {ours = "a", theirs = "b"}\n')
+    assert two.deployments["fork"].sources == {
+        "ours": str(tmp_path / "a"),
+        "theirs": str(tmp_path / "b"),
+    }
+    assert "'source': expected text, found 3" in config_error(
+        tmp_path, "[deployments.fork]\nsource = 3\n"
+    )

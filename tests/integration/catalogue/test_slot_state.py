@@ -1,0 +1,60 @@
+"""slot-state: it passes on a healthy server, and finds a restore that reuses nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.desk import Desk, wrapper
+
+pytestmark = pytest.mark.server
+
+
+def test_it_passes_on_tiny_and_leaves_no_saved_slots(desk: Desk) -> None:
+    """Saved slots are as large as the KV cache; the run's folder keeps none of them."""
+    done = desk.run("run", "slot-state", "--server", "embedded")
+    assert done.code == 0, done.text
+    (run,) = (desk.folder / ".benchsuite" / "runs").iterdir()
+    assert sorted(path.name for path in run.iterdir()) == [
+        "record.json",
+        "samples.jsonl",
+        "server.default.1.log",
+    ]
+
+
+def test_a_restore_that_reuses_nothing_fails(desk: Desk) -> None:
+    """The restore reports all tokens, and the prompt is evaluated again all the same (#28194)."""
+    server = wrapper(desk.folder / "llama-server", ["--no-cache-prompt"])
+    done = desk.run("run", "slot-state", "--server", str(server))
+    assert done.code == 1, done.text
+    assert 'cached_tokens{request=~"after-restore|after-restore-afresh"} >= 199' in done.text
+    assert "a restore that reports success and then reuses nothing" in done.text
+
+
+def test_fewer_threads_change_nothing(desk: Desk) -> None:
+    """How fast a server is does not matter to what it saves."""
+    server = wrapper(desk.folder / "llama-server", ["--threads", "1"])
+    done = desk.run("run", "slot-state", "--server", str(server))
+    assert done.code == 0, done.text
+
+
+def test_a_server_that_dies_is_no_error_reply(desk: Desk) -> None:
+    """A step that may fail excuses an answer, not a death."""
+    path = desk.folder / "large.yaml"
+    path.write_text(
+        "title: t\nserver: {parallel: 1, ctx-size: 1024}\nsteps:\n"
+        "  - complete: {id: one, prompt: {tokens: 9}}\n"
+        "  - complete: {id: two, prompt: {tokens: 9}, may_fail: true}\n"
+        "gates:\n  - {metric: 'http_status{request=\"two\"}', equals: 200}\n"
+    )
+    server = wrapper(desk.folder / "llama-server", [], kill_at_request=2)
+    done = desk.run("run", str(path), "--server", str(server))
+    assert done.code == 4, done.text
+    assert "died during request two" in done.text
+
+
+def test_files_are_spoilt_only_in_a_folder_of_our_own(desk: Desk) -> None:
+    """A folder that the user names may hold slots that are worth something."""
+    done = desk.run("run", "slot-state", "--set", f"slot-save-path={desk.folder}")
+    assert done.code == 2, done.text
+    assert "spoils files only in the run's own folder" in done.text
+    assert not (desk.folder / ".benchsuite").exists()
