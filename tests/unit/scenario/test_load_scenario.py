@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -392,17 +393,29 @@ def test_shipped_scenarios_load_and_meet_the_schema(path: Path) -> None:
     assert [e.message for e in validator.iter_errors(yaml.safe_load(path.read_text()))] == []
 
 
+def _labels_of_concurrent_requests(scenario: Scenario) -> list[dict[str, str]]:
+    turns: Counter[str] = Counter()
+    together = []
+    for step in scenario.steps:
+        branches = step.branches if isinstance(step, ConcurrentlyStep) else ((step,),)
+        for request in (one for branch in branches for one in branch):
+            if isinstance(request, CompleteStep):
+                labels = {"request": request.id}
+            elif isinstance(request, TurnStep):
+                turns[request.session] += 1
+                labels = {"session": request.session, "turn": str(turns[request.session])}
+            else:
+                continue
+            if isinstance(step, ConcurrentlyStep):
+                together.append(labels)
+    return together
+
+
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_shipped_scenarios_claim_only_what_holds_anywhere(path: Path) -> None:
     """No absolute memory outside the tiny deployment, no equality of text from concurrency."""
     scenario = load_scenario(path)
-    together = [
-        {"request": step.id} if isinstance(step, CompleteStep) else {"session": step.session}
-        for several in scenario.steps
-        if isinstance(several, ConcurrentlyStep)
-        for branch in several.branches
-        for step in branch
-    ]
+    together = _labels_of_concurrent_requests(scenario)
     for gate in scenario.gates:
         if "_mib{at" in gate.metric and (gate.max or gate.min):
             assert gate.when.deployment == "tiny"
