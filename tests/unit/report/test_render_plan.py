@@ -67,6 +67,9 @@ def test_a_whole_plan_in_words() -> None:
         "--kv-unified on: variant 'U'",
         "not applicable: deployment 'tiny' has no overlay for it",
         '1. cached_tokens{session="A",turn="2"} equals baseline\n     because',
+        "bug-207: variant O crashes with /concat\\.cu:\\d+: GGML_ASSERT/, on builds b10092..b10434",
+        "with backend CUDA, on deployment fork; expires on 2027-03-01\n     because",
+        "bug-208: variant U fails kv_mib\n     because",
         "Command of variant B:\n  llama-server --alias 'a b'",
     ):
         assert words in text

@@ -140,3 +140,18 @@ def test_gpu_memory_has_a_row_for_each_device(record: RunRecord) -> None:
     assert "GPU MiB on CUDA1 at end" in text
     assert "GPU MiB on CUDA2 at end" in text
     assert "at ready" not in text
+
+
+def test_many_variants_are_told_by_what_is_left_out() -> None:
+    """Names that do not fit are `all`, or all but one."""
+    names = [f"conf-{i}" for i in range(4)]
+
+    def gate(variant: str, metric: str) -> GateResult:
+        return GateResult(metric, variant, "at most 4", "pass", "block", "<= 4", "4", "at most 4")
+
+    gates = [gate(name, "kv_mib") for name in names]
+    gates += [gate(name, "rs_mib") for name in names[1:]]
+    run = replace(read_record(GOLDEN / "pass" / "record.json"), gates=tuple(gates))
+    shown = render_run(run).splitlines()
+    assert any(line.split()[:2] == ["all", "kv_mib"] for line in shown)
+    assert any(line.split()[:3] == ["not", "conf-0", "rs_mib"] for line in shown)
