@@ -22,6 +22,7 @@ from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import RetiringTransport
+from benchsuite.client.vectors import read_embedding, read_position
 from benchsuite.errors import (
     ConfigError,
     ConnectionLostError,
@@ -29,6 +30,7 @@ from benchsuite.errors import (
     ServerHangError,
     ServerLiedError,
 )
+from benchsuite.model.vectors import Position
 from benchsuite.units import MIB, format_number
 
 
@@ -155,6 +157,10 @@ class LlamaClient:
             raise ServerLiedError("/tokenize: 'tokens' should be a list of token ids")
         return tokens
 
+    async def prompt_tokens(self, text: str) -> list[int]:
+        """The token ids of a prompt, special tokens added as for a prompt (`/tokenize`)."""
+        return [number for number, _ in await self.token_pieces(text)]
+
     async def token_pieces(self, text: str) -> list[tuple[int, str]]:
         """Ids and texts of the tokens of a prompt, special tokens added as for a prompt.
 
@@ -245,6 +251,41 @@ class LlamaClient:
                 "/completion: the stream ended before an event with 'stop: true'"
             )
         return completion_reply(final, "".join(pieces), stamps.read(), tuple(stamps.tokens_ns))
+
+    async def next_token(self, prompt: Sequence[int], top: int) -> tuple[Reply, Position]:
+        """How likely each token is to come after a prompt of token ids (`/completion`).
+
+        Args:
+            prompt: Ids, taken as they are.
+            top: Of so many of the likeliest tokens; above the vocabulary's size, of all.
+
+        Raises:
+            RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`.
+        """
+        payload = {
+            "prompt": list(prompt),
+            "n_predict": 1,
+            "n_probs": top,
+            "temperature": 0,
+            "post_sampling_probs": False,  # of the raw logits, before any sampler
+            "stream": False,
+        }
+        stamps = Stopwatch()
+        body = expect_object(await self._json("POST", "/completion", payload), "/completion")
+        text = read_text(body, "content", "/completion")
+        reply = completion_reply(body, text, stamps.read(), ())
+        return reply, read_position(body, "/completion")
+
+    async def embedding(self, prompt: Sequence[int]) -> bytes:
+        """The embedding of a prompt of token ids, as 32-bit little-endian floats.
+
+        Raises:
+            RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`;
+                a server without `--embedding` refuses.
+        """
+        path = "/v1/embeddings"
+        payload = {"input": list(prompt), "encoding_format": "float"}
+        return read_embedding(expect_object(await self._json("POST", path, payload), path), path)
 
     # below: one exchange, and how it can fail
 

@@ -116,8 +116,9 @@ class Watch:
         """
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
-            self._measure(served, slot)
-            self.asked.append(Asked(served, slot))
+            if served.measured:
+                self._measure(served, slot)
+                self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
             if problem is not None:

@@ -16,11 +16,14 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply
 from benchsuite.drive.conversation import Conversation
 from benchsuite.drive.prompts import PromptBook
+from benchsuite.drive.vectors import References, Taken, take_vectors
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     CompleteStep,
     ConcurrentlyStep,
+    EmbeddingStep,
     IdleStep,
+    LogprobsStep,
     RequestSpec,
     SessionSpec,
     SnapshotStep,
@@ -46,6 +49,7 @@ class Served(msgspec.Struct, frozen=True):
     wanted_slot: int | None  # pinned to; None left the choice to the server
     alone: bool  # whether no other request of ours was under way
     sent: Sent = Sent()
+    measured: bool = True  # False: asked for its vectors, no request of the scenario's own
 
     @property
     def words(self) -> str:
@@ -67,6 +71,7 @@ class Hooks(msgspec.Struct, frozen=True):
     served: Callable[[Served], None]  # at once when a request is finished
     quiet: Callable[[Sequence[Served]], Awaitable[None]]  # after each step, with its requests
     snapshot: Callable[[str], Awaitable[None]]
+    vectors: Callable[[Taken], None]  # at once when vectors were taken
 
 
 class Driver:
@@ -76,14 +81,22 @@ class Driver:
         client: The server.
         prompts: Where texts come from.
         hooks: See `Hooks`.
+        references: What vector steps go along and are compared with.
         chat_by_template: Send pinned chat turns through `/apply-template` and `/completion`,
             whose reply names the slot; for servers whose log cannot be read.
     """
 
     def __init__(
-        self, client: LlamaClient, prompts: PromptBook, hooks: Hooks, *, chat_by_template: bool
+        self,
+        client: LlamaClient,
+        prompts: PromptBook,
+        hooks: Hooks,
+        *,
+        chat_by_template: bool,
+        references: References = References(),  # noqa: B008  # frozen
     ) -> None:
         self._client = client
+        self._references = references
         self._prompts = prompts
         self._hooks = hooks
         self._chat_by_template = chat_by_template
@@ -118,11 +131,26 @@ class Driver:
                 await self._hooks.quiet([await self._request(step, alone=True)])
             case ConcurrentlyStep():
                 await self._hooks.quiet(await self._concurrently(step))
+            case LogprobsStep() | EmbeddingStep():
+                await self._vectors(step)
             case IdleStep():
                 self._hooks.progress(f"idle for {step.seconds:g} s")
                 await asyncio.sleep(step.seconds)
             case SnapshotStep():
                 await self._snapshot(step.name)
+
+    async def _vectors(self, step: LogprobsStep | EmbeddingStep) -> None:
+        labels = {"request": step.id}
+        self._hooks.progress(describe_labels(labels))
+        prompt = await self._prompts.text(step.prompt, self._client.tokenise)
+        replies, taken = await take_vectors(step, prompt, self._client, self._references)
+        batch = [Served(labels, reply, None, alone=False, measured=False) for reply in replies]
+        for served in batch:
+            self._hooks.served(served)
+        if taken is not None:
+            self._hooks.vectors(taken)
+        if batch:
+            await self._hooks.quiet(batch)
 
     async def _snapshot(self, name: str) -> None:
         self._hooks.progress(f"snapshot {name}")
@@ -197,10 +225,13 @@ def _sent(
     return Sent(kept, prompt, dict(request.extra), request.cache_prompt)
 
 
-def _flat(steps: Sequence[Step]) -> list[TurnStep | CompleteStep]:
-    found: list[TurnStep | CompleteStep] = []
+_WithPrompt = TurnStep | CompleteStep | LogprobsStep | EmbeddingStep
+
+
+def _flat(steps: Sequence[Step]) -> list[_WithPrompt]:
+    found: list[_WithPrompt] = []
     for step in steps:
-        if isinstance(step, TurnStep | CompleteStep):
+        if isinstance(step, _WithPrompt):
             found.append(step)
         elif isinstance(step, ConcurrentlyStep):
             found.extend(inner for branch in step.branches for inner in branch)

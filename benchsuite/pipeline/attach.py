@@ -108,13 +108,13 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
-            watch = await self._steps(client)
+            watch = await self._steps(client, self._facts)
             self._explained = await explain(client, watch, self._log, self._facts)
         finally:
             await client.aclose()
         return None
 
-    async def _steps(self, client: LlamaClient) -> Watch:
+    async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
             client,
             self._variant.name,
@@ -130,6 +130,7 @@ class AttachDrive:
             client,
             watch,
             self._tell,
+            self._context.vectors.launch(self._variant, self._trial, facts),
             chat_by_template=self._log is None,
         )
         return watch

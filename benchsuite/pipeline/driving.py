@@ -20,6 +20,7 @@ from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import ServerFacts
+from benchsuite.pipeline.vectors import LaunchVectors
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
 _EXPLAIN_SECONDS = 20.0
@@ -38,6 +39,7 @@ async def drive(
     client: LlamaClient,
     watch: Watch,
     tell: Callable[[str], None],
+    vectors: LaunchVectors,
     *,
     chat_by_template: bool,
 ) -> None:
@@ -49,13 +51,16 @@ async def drive(
         client: The server.
         watch: Takes replies, quiet points and snapshots.
         tell: Told of each step in words.
+        vectors: What vector steps go along, and what takes their vectors.
         chat_by_template: As of `Driver`.
 
     Raises:
         ServerError: Whatever a request or the watch found.
     """
-    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot)
-    driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
+    hooks = Hooks(tell, watch.served, watch.quiet, watch.snapshot, vectors.take)
+    driver = Driver(
+        client, prompts, hooks, chat_by_template=chat_by_template, references=vectors.references
+    )
     try:
         tell("preparing prompts")
         await driver.prepare(variant.sessions, variant.steps)

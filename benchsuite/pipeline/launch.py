@@ -173,7 +173,10 @@ class LaunchDrive:
                 owned=True,
             )
             prompts = self._context.prompts
-            await drive(self._variant, prompts, client, watch, self._tell, chat_by_template=False)
+            vectors = self._context.vectors.launch(self._variant, self._trial, self._facts)
+            await drive(
+                self._variant, prompts, client, watch, self._tell, vectors, chat_by_template=False
+            )
             self._explained = await explain(client, watch, log, self._facts)
         finally:
             await client.aclose()

@@ -13,8 +13,10 @@ from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
+    EmbeddingStep,
     GateSpec,
     IdleStep,
+    LogprobsStep,
     PromptSpec,
     RequestSpec,
     RequestValue,
@@ -110,6 +112,14 @@ def step_in_words(step: Step) -> str:
             f"complete {step.id}: prompt {prompt_in_words(step.prompt)}, "
             f"up to {_count(step.max_tokens, 'token')} of reply{pinned}{_request(step.request)}"
         )
+    if isinstance(step, LogprobsStep):
+        beside = "" if step.at_once == 1 else f", {step.at_once} requests at once"
+        return (
+            f"logprobs {step.id}: prompt {prompt_in_words(step.prompt)}, "
+            f"{_count(step.tokens, 'position')}, the likeliest {step.top} tokens at most{beside}"
+        )
+    if isinstance(step, EmbeddingStep):
+        return f"embedding {step.id}: prompt {prompt_in_words(step.prompt)}"
     if isinstance(step, IdleStep):
         return f"idle for {format_number(step.seconds, 3)} s"
     if isinstance(step, SnapshotStep):

@@ -153,7 +153,12 @@ class _Gate:
     def _no_such(self, label: str, value: str, values: list[str]) -> str:
         if label == "session" and value in self.declared.sessions:
             return f"session '{value}' has no turn in the steps"
+        if label == "request" and "against" in self.selector_labels():
+            return f"no 'logprobs' or 'embedding' step has the id '{value}'" + remedy(
+                value, values, "ids"
+            )
         words = {
+            "against": ("vectors are not compared with", "references"),
             "session": ("unknown session", "sessions"),
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
@@ -161,6 +166,9 @@ class _Gate:
         }
         what, plural = words[label]
         return f"{what} '{value}'{remedy(value, values, plural)}"
+
+    def selector_labels(self) -> tuple[str, ...]:
+        return () if self.selector is None else self.selector.label_names
 
     # the rule
 

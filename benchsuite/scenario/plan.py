@@ -12,8 +12,10 @@ from benchsuite.model.plan import Limits, Plan, VariantPlan
 from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
+    EmbeddingStep,
     FlagValue,
     GateSpec,
+    LogprobsStep,
     PromptSpec,
     Scenario,
     SessionSpec,
@@ -114,7 +116,9 @@ def make_plan(
                 flags=flags,
                 sessions={key: _shift_session(session, seed) for key, session in sessions.items()},
                 steps=steps,
-                digest=digest_of(scenario.server, variant.flags, sessions, scenario.steps),
+                digest=digest_of(
+                    scenario.server, variant.flags, sessions, scenario.steps, scenario.reference
+                ),
                 notes=notes,
                 not_applicable=reason,
             )
@@ -154,7 +158,10 @@ def overlay_sessions(
 
 
 def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
-    """The variants to run, with those compared with, in the scenario's order."""
+    """The variants to run, with those compared with, in the scenario's order.
+
+    The reference of vectors comes first, since the others go along its tokens.
+    """
     known = scenario.variants
     for name in variants:
         if name not in known:
@@ -163,6 +170,8 @@ def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
                 f"{remedy(name, known, 'variants')}"
             )
     wanted = set(variants) or set(known)
+    if scenario.reference:
+        wanted.add(scenario.reference)
     pending = list(wanted)
     while pending:
         name = pending.pop()
@@ -173,7 +182,8 @@ def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
             if same.variant not in wanted:
                 wanted.add(same.variant)
                 pending.append(same.variant)
-    return [name for name in known if name in wanted]
+    chosen = [name for name in known if name in wanted]
+    return sorted(chosen, key=lambda name: name != scenario.reference)  # keeps the order otherwise
 
 
 def _concerns(gate: GateSpec, chosen: list[str]) -> bool:
@@ -236,6 +246,8 @@ def _shift_request(step: TurnStep | CompleteStep, seed: int) -> TurnStep | Compl
 def _shift_step(step: Step, seed: int) -> Step:
     if isinstance(step, TurnStep | CompleteStep):
         return _shift_request(step, seed)
+    if isinstance(step, LogprobsStep | EmbeddingStep):
+        return msgspec.structs.replace(step, prompt=_shift_prompt(step.prompt, seed))
     if isinstance(step, ConcurrentlyStep):
         branches = tuple(
             tuple(_shift_request(member, seed) for member in branch) for branch in step.branches

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
+    STORED,
     CompleteStep,
     ConcurrentlyStep,
+    EmbeddingStep,
     IdleStep,
+    LogprobsStep,
     PromptSpec,
     SessionSpec,
     SnapshotStep,
@@ -28,6 +33,8 @@ class Produced:
 
     turns: dict[str, int] = field(default_factory=dict)  # session -> number of its turns
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
+    vectors: dict[str, int] = field(default_factory=dict)  # id of a vector step -> line
+    reference: str = ""  # variant that vectors are compared with
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
     def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
@@ -43,6 +50,12 @@ class Produced:
             ]
         if names == ("request",):
             return [{"request": name} for name in self.requests]
+        if names == ("against", "request"):
+            return [
+                {"against": against, "request": name}
+                for against in (self.reference, STORED)
+                for name in self.vectors
+            ]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
@@ -84,6 +97,11 @@ class StepBuilder:
             return self._snapshot(found.value, line)
         if kind == "concurrently":
             return self._concurrently(found, line)
+        if kind == "logprobs":
+            return self._logprobs(found, line)
+        if kind == "embedding":
+            name = self._vector_id(found, line)
+            return EmbeddingStep(name, self._prompt(found), line=line)
         return self._request_step(kind, found, line)
 
     def _request_step(self, kind: str, found: Found, line: int) -> TurnStep | CompleteStep:
@@ -114,20 +132,41 @@ class StepBuilder:
         )
 
     def _complete(self, found: Found, line: int) -> CompleteStep:
-        name = found.plain("id", "")
-        if name in self.produced.requests:
-            first = self.produced.requests[name]
-            self._problems.say(line, f"id '{name}' was used on line {first} already")
-        elif name:
-            self.produced.requests[name] = line
+        name = self._unique_id(found, line)
+        if name:
+            self.produced.requests.setdefault(name, line)
         return CompleteStep(
             id=name,
-            prompt=self._prompts.resolve(found.get("prompt")) or PromptSpec(),
+            prompt=self._prompt(found),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
             request=build_request(found.get("request"), self._problems),
             line=line,
         )
+
+    def _logprobs(self, found: Found, line: int) -> LogprobsStep:
+        step = LogprobsStep(self._vector_id(found, line), self._prompt(found), line=line)
+        given = {
+            name: found.plain(name, getattr(step, name)) for name in ("tokens", "top", "at_once")
+        }
+        return msgspec.structs.replace(step, **given)
+
+    def _vector_id(self, found: Found, line: int) -> str:
+        name = self._unique_id(found, line)
+        if name:
+            self.produced.vectors.setdefault(name, line)
+        return name
+
+    def _unique_id(self, found: Found, line: int) -> str:
+        """The step's id; a second use of one is a problem."""
+        name: str = found.plain("id", "")
+        first = self.produced.requests.get(name) or self.produced.vectors.get(name)
+        if first is not None:
+            self._problems.say(line, f"id '{name}' was used on line {first} already")
+        return name
+
+    def _prompt(self, found: Found) -> PromptSpec:
+        return self._prompts.resolve(found.get("prompt")) or PromptSpec()
 
     def _concurrently(self, found: Found, line: int) -> ConcurrentlyStep:
         branches: list[tuple[TurnStep | CompleteStep, ...]] = []

@@ -80,6 +80,7 @@ class Seen:
         self.served: list[Served] = []
         self.quiet: list[list[str]] = []
         self.snapshots: list[str] = []
+        self.vectors: list[object] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Served]) -> None:
@@ -88,7 +89,7 @@ class Seen:
         async def snapshot(name: str) -> None:
             self.snapshots.append(name)
 
-        return Hooks(self.progress.append, self.served.append, quiet, snapshot)
+        return Hooks(self.progress.append, self.served.append, quiet, snapshot, self.vectors.append)
 
 
 def _text(text: str) -> PromptSpec:
