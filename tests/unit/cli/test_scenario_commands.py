@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_list_is_a_table_of_80_columns(here: Path, capsys: pytest.CaptureFixture
     (here / "scenarios" / "good.yaml").write_text(GOOD.format(title="word " * 40))
     assert run_command_line(["list"]) == 0
     out = capsys.readouterr().out
-    assert "scenarioB  B U P     m0 smoke" in out
+    assert re.search(r"^scenarioB +B U P +m0 smoke$", out, re.MULTILINE)
     assert max(len(line) for line in out.splitlines()) <= 80
 
 
