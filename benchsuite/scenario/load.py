@@ -112,8 +112,9 @@ def _reference(
         problems.say(
             written.line, "'reference' is for logprobs and embedding steps, and there is none"
         )
-    builder.produced.reference = name if builder.produced.vectors else ""
-    return builder.produced.reference
+    name = name if builder.produced.vectors else ""
+    builder.produced.reference = name if not name or name in variants else None
+    return name
 
 
 def _check_unused(

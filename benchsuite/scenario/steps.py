@@ -33,12 +33,18 @@ class Produced:
 
     turns: dict[str, int] = field(default_factory=dict)  # session -> number of its turns
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
-    vectors: dict[str, int] = field(default_factory=dict)  # id of a vector step -> line
-    reference: str = ""  # variant that vectors are compared with
+    logprobs: dict[str, int] = field(default_factory=dict)  # id of a logprobs step -> line
+    embeddings: dict[str, int] = field(default_factory=dict)  # id of an embedding step -> line
+    reference: str | None = ""  # variant that vectors are compared with; None: an unknown one
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
-    def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
-        """Every labelling with these label names that the steps will make.
+    @property
+    def vectors(self) -> dict[str, int]:
+        """Id of a step that takes vectors -> line."""
+        return {**self.logprobs, **self.embeddings}
+
+    def label_sets(self, names: tuple[str, ...], metric: str) -> list[dict[str, str]] | None:
+        """Every labelling of a metric with these label names that the steps will make.
 
         None where the steps do not decide it (devices, caches).
         """
@@ -51,10 +57,13 @@ class Produced:
         if names == ("request",):
             return [{"request": name} for name in self.requests]
         if names == ("against", "request"):
+            if self.reference is None:
+                return None
+            ids = self.embeddings if metric == "embedding_cosine" else self.logprobs
             return [
                 {"against": against, "request": name}
                 for against in (self.reference, STORED)
-                for name in self.vectors
+                for name in ids
             ]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
@@ -100,7 +109,7 @@ class StepBuilder:
         if kind == "logprobs":
             return self._logprobs(found, line)
         if kind == "embedding":
-            name = self._vector_id(found, line)
+            name = self._vector_id(found, line, self.produced.embeddings)
             return EmbeddingStep(name, self._prompt(found), line=line)
         return self._request_step(kind, found, line)
 
@@ -145,16 +154,15 @@ class StepBuilder:
         )
 
     def _logprobs(self, found: Found, line: int) -> LogprobsStep:
-        step = LogprobsStep(self._vector_id(found, line), self._prompt(found), line=line)
-        given = {
-            name: found.plain(name, getattr(step, name)) for name in ("tokens", "top", "at_once")
-        }
+        name = self._vector_id(found, line, self.produced.logprobs)
+        step = LogprobsStep(name, self._prompt(found), line=line)
+        given = {key: found.plain(key, getattr(step, key)) for key in ("tokens", "top", "at_once")}
         return msgspec.structs.replace(step, **given)
 
-    def _vector_id(self, found: Found, line: int) -> str:
+    def _vector_id(self, found: Found, line: int, ids: dict[str, int]) -> str:
         name = self._unique_id(found, line)
         if name:
-            self.produced.vectors.setdefault(name, line)
+            ids.setdefault(name, line)
         return name
 
     def _unique_id(self, found: Found, line: int) -> str:
