@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import Failure, Measurement, RunRecord
+from benchsuite.model.vectors import LogprobVectors, Position, VectorLine, pack_floats
 from benchsuite.model.verdict import GateResult, Verdict
 from benchsuite.store.accept import Accepted, accept
 from benchsuite.store.baselines import BaselineFile, load_baselines
@@ -326,3 +328,18 @@ def test_metrics_of_a_later_version_are_passed_over(record: RunRecord, tmp_path:
     later = Measurement("warp_factor", 9.0, "", "B")
     take(replace(record, measurements=(*record.measurements, later)), tmp_path)
     assert "warp_factor" not in config(tmp_path, record).metrics["B"]
+
+
+def test_vectors_are_stored_with_the_numerics_scope(record: RunRecord, folder: Path) -> None:
+    """Neither where single metrics are taken nor where only the config scope is."""
+    position = Position(0, pack_floats([-1.0]))
+    line = VectorLine("B", 1, "reference", LogprobVectors("x", (1,), (0,), (position,), 9))
+    common: dict[str, Any] = {"reason": "a test", "environ": {}, "vectors": [line]}
+
+    def stored(accepted: Accepted) -> list[Path]:
+        return [path for path in accepted.files if "vectors" in path.parts]
+
+    assert not stored(accept(record, folder, metrics=[parse_selector("kv_mib")], **common))
+    assert not stored(accept(record, folder, scopes=["config"], **common))
+    (path,) = stored(accept(record, folder, **common))
+    assert b'"a test"' in path.read_bytes()
