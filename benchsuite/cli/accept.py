@@ -54,13 +54,15 @@ def command(
     from benchsuite.store.accept import accept
     from benchsuite.store.baselines import SCOPES
     from benchsuite.store.records import find_run, read_record
+    from benchsuite.store.vectors import read_run_vectors
 
     workspace = load_workspace()
     try:
         selectors = [parse_selector(text) for text in metrics]
     except ValueError as error:
         raise UsageError(str(error)) from error
-    record = read_record(find_run(run, workspace.runs))
+    path = find_run(run, workspace.runs)
+    record = read_record(path)
     done = accept(
         record,
         workspace.baselines,
@@ -69,13 +71,14 @@ def command(
         metrics=selectors or None,
         scopes=scopes or SCOPES,
         drop_missing=drop_missing,
+        vectors=read_run_vectors(path),
     )
     for warning in done.warnings:
         click.echo(f"warning: {safe(warning)}", err=True)
     for dropped in done.dropped:
         click.echo(f"dropped: {safe(dropped)}", err=True)
-    for path in done.files:
-        click.echo(f"wrote {path}")
+    for written in done.files:
+        click.echo(f"wrote {written}")
     kept = f", {done.kept} kept from before" if done.kept else ""
     place = f"{record.scenario} on {record.fingerprint.deployment}"
     click.echo(safe(f"accepted {done.values} values of {place}{kept}; commit them"))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
-from benchsuite.client.body import ChatParts, CompletionParts, copies_asked
+from benchsuite.client.body import ChatParts, CompletionParts, completion_reply, copies_asked
 from benchsuite.client.fields import expect_object, read_piece, read_text
 from benchsuite.client.health import Health, parse_health
 from benchsuite.client.prometheus import Exposition, parse_metrics
@@ -22,6 +22,7 @@ from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import RetiringTransport
+from benchsuite.client.vectors import read_embedding, read_position
 from benchsuite.errors import (
     ConfigError,
     ConnectionLostError,
@@ -30,6 +31,7 @@ from benchsuite.errors import (
     ServerLiedError,
 )
 from benchsuite.model.scenario import SlotAction
+from benchsuite.model.vectors import Position
 from benchsuite.units import MIB, format_number
 
 
@@ -193,6 +195,10 @@ class LlamaClient:
             raise ServerLiedError("/tokenize: 'tokens' should be a list of token ids")
         return tokens
 
+    async def prompt_tokens(self, text: str) -> list[int]:
+        """The token ids of a prompt, special tokens added as for a prompt (`/tokenize`)."""
+        return [number for number, _ in await self.token_pieces(text)]
+
     async def token_pieces(self, text: str) -> list[tuple[int, str]]:
         """Ids and texts of the tokens of a prompt, special tokens added as for a prompt.
 
@@ -279,6 +285,41 @@ class LlamaClient:
                 "/completion: the stream ended before an event with 'stop: true'"
             )
         return reply
+
+    async def next_token(self, prompt: Sequence[int], top: int) -> tuple[Reply, Position]:
+        """How likely each token is to come after a prompt of token ids (`/completion`).
+
+        Args:
+            prompt: Ids, taken as they are.
+            top: Of so many of the likeliest tokens; above the vocabulary's size, of all.
+
+        Raises:
+            RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`.
+        """
+        payload = {
+            "prompt": list(prompt),
+            "n_predict": 1,
+            "n_probs": top,
+            "temperature": 0,
+            "post_sampling_probs": False,  # of the raw logits, before any sampler
+            "stream": False,
+        }
+        stamps = Stopwatch()
+        body = expect_object(await self._json("POST", "/completion", payload), "/completion")
+        text = read_text(body, "content", "/completion")
+        reply = completion_reply(body, text, stamps.read(), ())
+        return reply, read_position(body, "/completion")
+
+    async def embedding(self, prompt: Sequence[int]) -> bytes:
+        """The embedding of a prompt of token ids, as 32-bit little-endian floats.
+
+        Raises:
+            RequestRefusedError, ConnectionLostError, ServerHangError, ServerLiedError: As `chat`;
+                a server without `--embedding` refuses.
+        """
+        path = "/v1/embeddings"
+        payload = {"input": list(prompt), "encoding_format": "float"}
+        return read_embedding(expect_object(await self._json("POST", path, payload), path), path)
 
     # below: one exchange, and how it can fail
 

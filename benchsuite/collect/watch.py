@@ -136,9 +136,10 @@ class Watch:
         batch = [one for one in settled if isinstance(one, Served)]
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
-            self._measure(served, slot)
-            await self._measure_copies(served)
-            self.asked.append(Asked(served, slot))
+            if served.measured:
+                self._measure(served, slot)
+                await self._measure_copies(served)
+                self.asked.append(Asked(served, slot))
         for served, slot in zip(batch, slots, strict=True):
             problem = contradiction_in(served.reply)
             if problem is not None:

@@ -17,14 +17,17 @@ from benchsuite.client.reply import Reply
 from benchsuite.drive.conversation import Conversation
 from benchsuite.drive.load import closed_loop
 from benchsuite.drive.prompts import PromptBook
+from benchsuite.drive.vectors import References, Taken, take_vectors
 from benchsuite.errors import RequestRefusedError
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     CompleteStep,
     ConcurrentlyStep,
     DamageStep,
+    EmbeddingStep,
     IdleStep,
     LoadStep,
+    LogprobsStep,
     PromptSpec,
     RequestSpec,
     RestartStep,
@@ -56,6 +59,7 @@ class Served(msgspec.Struct, frozen=True):
     alone: bool  # whether no other request of ours was under way
     sent: Sent = Sent()
     may_fail: bool = False  # whether its status is measured
+    measured: bool = True  # False: asked for its vectors, no request of the scenario's own
 
     @property
     def words(self) -> str:
@@ -130,6 +134,7 @@ class Hooks(msgspec.Struct, frozen=True):
     snapshot: Callable[[str], Awaitable[None]]
     loaded: Callable[[Load], Awaitable[None]]  # after each load step
     other: Callable[[OtherStep], Awaitable[None]]  # steps that are more than requests
+    vectors: Callable[[Taken], None]  # at once when vectors were taken
     # before a request is sent, with its labels and the slot that it is pinned to
     sending: Callable[[dict[str, str], int | None], None] = _nothing
 
@@ -141,14 +146,22 @@ class Driver:
         client: The server.
         prompts: Where texts come from.
         hooks: See `Hooks`.
+        references: What vector steps go along and are compared with.
         chat_by_template: Send pinned chat turns through `/apply-template` and `/completion`,
             whose reply names the slot; for servers whose log cannot be read.
     """
 
     def __init__(
-        self, client: LlamaClient, prompts: PromptBook, hooks: Hooks, *, chat_by_template: bool
+        self,
+        client: LlamaClient,
+        prompts: PromptBook,
+        hooks: Hooks,
+        *,
+        chat_by_template: bool,
+        references: References = References(),  # noqa: B008  # frozen
     ) -> None:
         self._client = client
+        self._references = references
         self._prompts = prompts
         self._hooks = hooks
         self._chat_by_template = chat_by_template
@@ -185,6 +198,8 @@ class Driver:
             case LoadStep():
                 self._hooks.progress(f"load {step.name}")
                 await self._hooks.loaded(await self._load(step))
+            case LogprobsStep() | EmbeddingStep():
+                await self._vectors(step)
             case IdleStep():
                 self._hooks.progress(f"idle for {step.seconds:g} s")
                 await asyncio.sleep(step.seconds)
@@ -195,6 +210,19 @@ class Driver:
             case _:
                 self._hooks.progress(str(type(step).__struct_config__.tag).replace("_", " "))
                 await self._hooks.other(step)
+
+    async def _vectors(self, step: LogprobsStep | EmbeddingStep) -> None:
+        labels = {"request": step.id}
+        self._hooks.progress(describe_labels(labels))
+        prompt = await self._prompts.text(step.prompt, self._client.tokenise)
+        replies, taken = await take_vectors(step, prompt, self._client, self._references)
+        batch = [Served(labels, reply, None, alone=False, measured=False) for reply in replies]
+        for served in batch:
+            self._hooks.served(served)
+        if taken is not None:
+            self._hooks.vectors(taken)
+        if batch:
+            await self._hooks.quiet(batch)
 
     async def _snapshot(self, name: str) -> None:
         self._hooks.progress(f"snapshot {name}")
@@ -318,12 +346,15 @@ def _sent(
     return Sent(kept, prompt, dict(request.extra), request.cache_prompt)
 
 
+_WithPrompt = CompleteStep | LogprobsStep | EmbeddingStep
+
+
 def _prompts_of(steps: Sequence[Step]) -> list[PromptSpec]:
     found: list[PromptSpec] = []
     for step in steps:
         if isinstance(step, TurnStep):
             found.append(step.user)
-        elif isinstance(step, CompleteStep):
+        elif isinstance(step, _WithPrompt):
             found.append(step.prompt)
         elif isinstance(step, ConcurrentlyStep):
             for branch in step.branches:

@@ -18,13 +18,14 @@ from benchsuite.gate.rules import (
     against_baseline,
     against_limits,
     against_run,
+    against_stored,
     incomplete,
     metric_of,
     missing,
 )
 from benchsuite.gate.seen import Seen
 from benchsuite.gate.words import rule_words
-from benchsuite.metrics.select import parse_selector
+from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.scenario import GateSpec, Scenario
 from benchsuite.model.verdict import Against, GateResult, Level, Outcome
@@ -86,6 +87,8 @@ def judge(
                 continue
             if spec.same_as is not None and spec.same_as.variant == variant:
                 continue  # its own reference
+            if _is_own_reference(subject.selector, variant, seen):
+                continue
             own = Subject(
                 spec,
                 subject.selector,
@@ -97,6 +100,16 @@ def judge(
             findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
             results.append(_result(own, [with_cause(f, own, seen) for f in findings]))
     return tuple(results)
+
+
+def _is_own_reference(selector: Selector, variant: str, seen: Seen) -> bool:
+    """Whether a gate asks a variant for a comparison of vectors with itself that is not made."""
+    itself = any(
+        m.label == "against" and m.operator == "=" and m.value == variant for m in selector.matchers
+    )
+    return (
+        itself and not seen.select(variant, selector) and seen.unmeasured(variant, selector) is None
+    )
 
 
 def _subject(scenario: Scenario, spec: GateSpec) -> Subject:
@@ -195,7 +208,7 @@ def _result(subject: Subject, findings: list[Finding]) -> GateResult:
     elif len(findings) > 1:
         count = f"{len(alike)} of {len(findings)}; the first: " if len(alike) > 1 else ""
         reason = f"{count}{worst.series}: {reason}"
-    against = _against(spec)
+    against = _against(spec, subject.selector)
     return GateResult(
         metric=spec.metric,
         variant=subject.variant,
@@ -217,7 +230,9 @@ def _common(shown: list[str]) -> str:
     return shown[0] if len(set(shown)) == 1 else f"{len(shown)} values"
 
 
-def _against(spec: GateSpec) -> Against:
+def _against(spec: GateSpec, selector: Selector) -> Against:
+    if against_stored(selector):
+        return "baseline"
     if spec.equals_baseline or spec.regression is not None:
         return "baseline"
     if spec.equals_analytic:

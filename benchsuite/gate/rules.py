@@ -16,7 +16,7 @@ from benchsuite.gate.seen import Seen, Series
 from benchsuite.gate.words import number_words, rule_words
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
-from benchsuite.model.scenario import GateSpec
+from benchsuite.model.scenario import STORED, GateSpec
 from benchsuite.model.verdict import Level, Outcome, State
 from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
@@ -77,8 +77,16 @@ def against_limits(subject: Subject) -> list[Finding]:
             f"is {observed}, but must be {rule.removeprefix('equals ')}; mend {mended}, or change "
             f"the limit at {subject.place}"
         )
-        findings.append(Finding("fail", reason, series.text, expected, observed))
+        state: State | None = "regressed" if against_stored(subject.selector) else None
+        findings.append(Finding("fail", reason, series.text, expected, observed, state))
     return findings
+
+
+def against_stored(selector: Selector) -> bool:
+    """Whether a selector asks for a comparison with stored vectors."""
+    return any(
+        m.label == "against" and m.operator == "=" and m.value == STORED for m in selector.matchers
+    )
 
 
 def against_run(subject: Subject, seen: Seen) -> list[Finding]:
@@ -176,12 +184,19 @@ def missing(subject: Subject, seen: Seen, baselines: Baselines) -> list[Finding]
     """What to say where a selector selects nothing."""
     selector, variant = subject.selector, subject.variant
     why = seen.unmeasured(variant, selector)
+    stored = against_stored(selector)
     expected, differs = _stored_words(subject, seen, baselines)
     if why is not None and why.outcome == "not_applicable":
         return [Finding("not applicable", why.reason)]
     if why is not None and why.outcome == "inconclusive":
-        reason = f"could not be measured: {why.reason}; {_look(subject, seen)}"
-        return [Finding("inconclusive", reason, "", expected, "nothing", "inconclusive", differs)]
+        mend = (
+            f"benchsuite accept {seen.record.id} --reason WHY" if stored else _look(subject, seen)
+        )
+        reason = f"could not be measured: {why.reason}; {mend}"
+        level: Level | None = "advise" if why.advises else None
+        return [
+            Finding("inconclusive", reason, "", expected, "nothing", "inconclusive", differs, level)
+        ]
     if seen.record.interrupted:
         reason = "the run was interrupted before this was measured; run it again"
         return [Finding("inconclusive", reason, "", expected, "nothing", "inconclusive")]

@@ -41,6 +41,7 @@ _REQUEST = (("session", "turn"), ("request",))
 _COUNTED = (*_REQUEST, ("copy", "request"), ("step",))
 _AT = (("at",),)
 _STEP = (("step",),)
+_AGAINST = (("against", "request"),)
 
 
 def _metric(
@@ -279,6 +280,41 @@ _DECLARED = (
         "How many slots evaluated the prompt of several completions: the log's `new prompt` lines "
         "while the request was alone (builds 10092 to 11549 print one; the other slots copy the "
         "state).",
+    ),
+    _metric(
+        "logprob_cosine",
+        "",
+        "higher",
+        "exact",
+        "numerics",
+        "http",
+        _AGAINST,
+        "How alike two servers weigh the next token: the cosine of their log-probabilities, each "
+        "vector less its mean, at the position where it is smallest. Both are forced along the "
+        "reference's greedy tokens, one `/completion` request a position. `against` is the "
+        "reference variant, or `stored` for the vectors that `accept` stored of the same variant.",
+    ),
+    _metric(
+        "top_token_changes",
+        "positions",
+        "lower",
+        "exact",
+        "numerics",
+        "http",
+        _AGAINST,
+        "Positions of `logprob_cosine` at which the likeliest token is another than the "
+        "reference's.",
+    ),
+    _metric(
+        "embedding_cosine",
+        "",
+        "higher",
+        "exact",
+        "numerics",
+        "http",
+        _AGAINST,
+        "The cosine of two servers' embeddings of one prompt (`/v1/embeddings`); `against` as in "
+        "`logprob_cosine`.",
     ),
     _metric(
         "rss_mib",

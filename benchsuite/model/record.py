@@ -46,6 +46,8 @@ class Unmeasured(msgspec.Struct, frozen=True):
     outcome: Literal["not_applicable", "missing", "inconclusive"] = "missing"
     trial: int = 1
     labels: dict[str, str] = {}
+    # a gate on it advises only: this deployment and scenario have nothing stored to compare with
+    advises: bool = False
 
 
 class InFlight(msgspec.Struct, frozen=True):

@@ -170,6 +170,28 @@ class SourceMarkersStep(msgspec.Struct, frozen=True, tag="source_markers"):
     line: int = 0
 
 
+class LogprobsStep(msgspec.Struct, frozen=True, tag="logprobs"):
+    """Log-probabilities after a raw prompt along the reference's greedy tokens.
+
+    One request a position over `/completion`; named by `id` in the label `request`.
+    """
+
+    id: str
+    prompt: PromptSpec
+    tokens: int = 16  # positions; the first follows the prompt
+    top: int = 1024  # likeliest tokens asked for; all where the vocabulary is smaller
+    at_once: int = 1  # requests under way at the same time; the reference's own go one by one
+    line: int = 0
+
+
+class EmbeddingStep(msgspec.Struct, frozen=True, tag="embedding"):
+    """The embedding of a raw prompt over `/v1/embeddings`; named by `id` in `request`."""
+
+    id: str
+    prompt: PromptSpec
+    line: int = 0
+
+
 Step = (
     TurnStep
     | CompleteStep
@@ -181,10 +203,14 @@ Step = (
     | DamageStep
     | RestartStep
     | SourceMarkersStep
+    | LogprobsStep
+    | EmbeddingStep
 )
 
 OWNED_STEPS = (SlotStep, DamageStep, RestartStep)
 """Steps that only a server of our own may be put through."""
+STORED = "stored"
+"""Value of the label `against` where vectors were compared with those stored by `accept`."""
 
 AUTOMATIC_SNAPSHOTS = ("ready", "end")
 """Snapshots taken in every launch: once healthy, and after the last step."""
@@ -321,6 +347,9 @@ class Scenario(msgspec.Struct, frozen=True):
     sessions: dict[str, SessionSpec] = {}
     steps: tuple[Step, ...] = ()
     variants: dict[str, VariantSpec] = {}  # never empty: a file without has one, `default`
+    # the variant along whose tokens `logprobs` steps go, and which vectors are compared with;
+    # runs first. Empty where no step takes vectors
+    reference: str = ""
     gates: tuple[GateSpec, ...] = ()
     known_issues: tuple[KnownIssue, ...] = ()
 

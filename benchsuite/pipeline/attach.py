@@ -117,14 +117,14 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
-            watch = await self._steps(client)
+            watch = await self._steps(client, self._facts)
             self._explained = await explain(client, watch, self._log, self._facts)
             await measure_excess(client, watch)
         finally:
             await client.aclose()
         return None
 
-    async def _steps(self, client: LlamaClient) -> Watch:
+    async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
             client,
             self._variant.name,
@@ -141,6 +141,7 @@ class AttachDrive:
             watch,
             self._tell,
             self._other,
+            self._context.vectors.launch(self._variant, self._trial, facts),
             chat_by_template=self._log is None,
         )
         return watch

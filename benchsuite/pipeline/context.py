@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from benchsuite.drive.prompts import PromptBook
@@ -14,6 +16,9 @@ from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
 from benchsuite.server.locate import ServerBinary
 from benchsuite.store.records import Keep, RunFolder
+
+if TYPE_CHECKING:
+    from benchsuite.pipeline.vectors import RunVectors
 
 _OURS = (("verbosity", "4"), ("metrics", "true"), ("slots", "true"), ("fit", "off"))
 """Flags that a launched server gets where its build has them and nobody else set them: KV lines
@@ -28,6 +33,7 @@ class RunContext(msgspec.Struct, frozen=True):
     keep: Keep  # the journal
     progress: Progress
     prompts: PromptBook
+    vectors: RunVectors
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import ServerFacts
+from benchsuite.pipeline.vectors import LaunchVectors
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
 _EXPLAIN_SECONDS = 20.0
@@ -39,6 +40,7 @@ async def drive(
     watch: Watch,
     tell: Callable[[str], None],
     other: Callable[[OtherStep], Awaitable[None]],
+    vectors: LaunchVectors,
     *,
     chat_by_template: bool,
 ) -> None:
@@ -51,6 +53,7 @@ async def drive(
         watch: Takes replies, quiet points and snapshots.
         tell: Told of each step in words.
         other: Does the steps that are more than requests.
+        vectors: What vector steps go along, and what takes their vectors.
         chat_by_template: As of `Driver`.
 
     Raises:
@@ -66,9 +69,12 @@ async def drive(
         watch.snapshot,
         watch.loaded,
         other,
+        vectors.take,
         sending=watch.sending,
     )
-    driver = Driver(client, prompts, hooks, chat_by_template=chat_by_template)
+    driver = Driver(
+        client, prompts, hooks, chat_by_template=chat_by_template, references=vectors.references
+    )
     try:
         tell("preparing prompts")
         await driver.prepare(variant.sessions, variant.steps)

@@ -184,6 +184,9 @@ class LaunchDrive:
                 owned=True,
             )
             prompts = self._context.prompts
+            if self._facts is None:
+                raise AssertionError("no facts after they were learnt")
+            vectors = self._context.vectors.launch(self._variant, self._trial, self._facts)
             await drive(
                 self._variant,
                 prompts,
@@ -191,6 +194,7 @@ class LaunchDrive:
                 watch,
                 self._tell,
                 self._other,
+                vectors,
                 chat_by_template=False,
             )
             await self._explain_requests()

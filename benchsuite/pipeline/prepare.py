@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from benchsuite.errors import UsageError
 from benchsuite.model.deployment import Deployment
-from benchsuite.model.plan import Plan
-from benchsuite.model.record import RunRecord
+from benchsuite.model.plan import Plan, VariantPlan
+from benchsuite.model.record import Fingerprint, RunRecord
 from benchsuite.model.scenario import Scenario
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.keys import api_key
@@ -27,7 +27,13 @@ from benchsuite.server.locate import locate, read_help
 from benchsuite.server.tiny_model import tiny_model
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import find_run, read_record
-from benchsuite.store.trees import baselines_at
+from benchsuite.store.trees import FolderTree, Tree, baselines_at
+from benchsuite.store.vectors import (
+    StoredVectors,
+    read_run_vectors,
+    read_stored_vectors,
+    run_vectors,
+)
 
 _GIT = "git:"
 
@@ -39,6 +45,8 @@ class Prepared(msgspec.Struct, frozen=True):
     options: RunOptions
     runs_folder: Path
     baselines: Callable[[RunRecord], Baselines]  # whose baselines judge the run
+    # vectors that a variant of a run with this fingerprint is compared with
+    stored_vectors: Callable[[VariantPlan, Fingerprint], StoredVectors]
     target: Target | None = None  # None for an attached server
     api_key: str | None = None  # of an attached server; in no record
     warnings: tuple[str, ...] = ()  # for the record: servers passed over, variables left out
@@ -79,12 +87,13 @@ def prepare(
         for variant in plan.variants:
             target.command(variant)  # what is wrong with flags or port is said now
             refuse_damage(scenario, variant)
-    baselines = _baselines(workspace, plan, options.against)
+    baselines, vectors = _baselines(workspace, plan, options.against)
     return Prepared(
         plan=plan,
         options=options,
         runs_folder=workspace.runs if options.out is None else Path(options.out).absolute(),
         baselines=baselines,
+        stored_vectors=vectors,
         target=target,
         api_key=key,
         warnings=warnings,
@@ -132,20 +141,35 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     return Target(binary, table, read_model_facts(path), read_model_shape(path))
 
 
-def _baselines(
-    workspace: Workspace, plan: Plan, against: str | None
-) -> Callable[[RunRecord], Baselines]:
+_Stored = tuple[
+    Callable[[RunRecord], Baselines], Callable[[VariantPlan, Fingerprint], StoredVectors]
+]
+
+
+def _baselines(workspace: Workspace, plan: Plan, against: str | None) -> _Stored:
     """Where the baselines come from, looked up now and read when the run is over."""
-    scenario = plan.scenario.name
+    scenario, own = plan.scenario.name, plan.deployment.name
     folders = list(workspace.baseline_folders)
     if against is None or against in workspace.deployments:
-        name = plan.deployment.name if against is None else against
-        return lambda record: load_baselines(folders, name, scenario, record.fingerprint)
+        return _in_trees(folders, own if against is None else against, scenario)
     if against.startswith(_GIT):
         tree = baselines_at(against.removeprefix(_GIT), workspace.baselines)
-        name = plan.deployment.name
-        return lambda record: load_baselines([tree], name, scenario, record.fingerprint)
+        return _in_trees([tree], own, scenario)
     if any((folder / against).is_dir() for folder in folders):
-        return lambda record: load_baselines(folders, against, scenario, record.fingerprint)
-    other = read_record(find_run(against, workspace.runs))
-    return lambda record: baselines_of_record(other, record.fingerprint)
+        return _in_trees(folders, against, scenario)
+    path = find_run(against, workspace.runs)
+    other, lines = read_record(path), read_run_vectors(path)
+    return (
+        lambda record: baselines_of_record(other, record.fingerprint),
+        lambda variant, _: run_vectors(lines, other, variant.name, variant.digest),
+    )
+
+
+def _in_trees(folders: Sequence[Path | Tree], deployment: str, scenario: str) -> _Stored:
+    trees = [FolderTree(f) if isinstance(f, Path) else f for f in folders]
+    return (
+        lambda record: load_baselines(trees, deployment, scenario, record.fingerprint),
+        lambda variant, fingerprint: read_stored_vectors(
+            trees, deployment, fingerprint, variant.name, variant.digest
+        ),
+    )

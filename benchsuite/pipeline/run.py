@@ -12,7 +12,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -25,17 +26,19 @@ from benchsuite.gate.known_issues import settle
 from benchsuite.gate.verdict import verdict
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
-from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord
+from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord, ServerFacts
 from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
+from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
 from benchsuite.server.guard import Guard
 from benchsuite.store.baselines import Baselines
 from benchsuite.store.records import Journal, RunFolder
+from benchsuite.store.vectors import StoredVectors, VectorJournal
 
 _STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -152,14 +155,19 @@ def _with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
 
 
 async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
-    with _stoppable() as stopped, _guard(run.prepared) as guard:
+    vector_journal = VectorJournal(folder.path)
+    with _stoppable() as stopped, _guard(run.prepared) as guard, closing(vector_journal):
         prompts = None
+        vectors = RunVectors(run.prepared.plan, vector_journal, partial(_stored, run))
         for variant, trial in _launches(run.prepared.plan):
             if prompts is None or run.prepared.plan.deployment.attached:
                 prompts = PromptBook(_nonce(run.prepared.plan))
-            context = RunContext(run.prepared.plan, folder, journal.write, run.progress, prompts)
+            context = RunContext(
+                run.prepared.plan, folder, journal.write, run.progress, prompts, vectors
+            )
             run.progress.launch(_words(run.prepared.plan, variant, trial))
             outcome = await _drive_one(run, context, guard, variant, trial)
+            outcome = vectors.settle(variant, outcome)
             run.outcomes.append(outcome)
             _keep(journal, outcome)
             journal.write("begin", record=_without_measurements(run.record(folder.id)))
@@ -180,6 +188,14 @@ async def _drive_one(
 
         return await AttachDrive(context, run.prepared.api_key, variant, trial).run()
     return await LaunchDrive(context, target, guard, variant, trial).run()
+
+
+def _stored(run: _Run, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
+    """The stored vectors that a launch may be compared with, by what its server tells."""
+    seen = Launch(variant.name, 1, "", facts)
+    options = run.prepared.options
+    fingerprint = fingerprint_of(run.prepared.plan, [seen], run.environ, options.machine)
+    return run.prepared.stored_vectors(variant, fingerprint)
 
 
 def _launches(plan: Plan) -> list[tuple[VariantPlan, int]]:

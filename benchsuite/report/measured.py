@@ -19,6 +19,7 @@ from benchsuite.store.baselines import Baselines, Sample, samples_by_variant, sc
 from benchsuite.units import format_number
 
 _MAX_REQUESTS = 12
+_AGAINST = ("against", "request")
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -51,6 +52,11 @@ def key_rows(record: RunRecord, baselines: Baselines | None) -> tuple[list[Row],
     for words, labels in requests[:_MAX_REQUESTS]:
         pair = [("cached_tokens", labels), ("evaluated_tokens", labels)]
         rows.append(table.row(f"{words} cached/evaluated", pair))
+    for name, words in (("logprob_cosine", "logprob"), ("embedding_cosine", "embedding")):
+        for against in table.values_of(name, _AGAINST):
+            for request in table.values_of(name, _AGAINST, of="request"):
+                labels = {"against": against, "request": request}
+                rows.append(table.row(f"{request} {words} cosine to {against}", [(name, labels)]))
     for at in table.values_of("anon_mib", ("at",))[-1:]:
         for name, words in (("rss_mib", "RSS MiB"), ("anon_mib", "anon MiB")):
             rows.append(table.row(f"{words} at {at}", [(name, {"at": at})]))

@@ -14,10 +14,12 @@ from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     DamageStep,
+    EmbeddingStep,
     GateSpec,
     IdleStep,
     KnownIssue,
     LoadStep,
+    LogprobsStep,
     PromptSpec,
     RequestSpec,
     RequestValue,
@@ -154,6 +156,14 @@ def step_in_words(step: Step) -> str:
             f"{after}prompt {prompt_in_words(step.prompt)}{each}, "
             f"up to {_count(step.max_tokens, 'token')} of reply{_request(step.request)}"
         )
+    if isinstance(step, LogprobsStep):
+        beside = "" if step.at_once == 1 else f", {step.at_once} requests at once"
+        return (
+            f"logprobs {step.id}: prompt {prompt_in_words(step.prompt)}, "
+            f"{_count(step.tokens, 'position')}, the likeliest {step.top} tokens at most{beside}"
+        )
+    if isinstance(step, EmbeddingStep):
+        return f"embedding {step.id}: prompt {prompt_in_words(step.prompt)}"
     if isinstance(step, IdleStep):
         return f"idle for {format_number(step.seconds, 3)} s"
     if isinstance(step, SnapshotStep):

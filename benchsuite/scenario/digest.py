@@ -16,6 +16,7 @@ def digest_of(
     flags: dict[str, FlagValue],
     sessions: dict[str, SessionSpec],
     steps: tuple[Step, ...],
+    reference: str = "",
 ) -> str:
     """sha256 in hexadecimal over canonical JSON.
 
@@ -27,13 +28,16 @@ def digest_of(
         flags: Of the variant.
         sessions: With the variant's overlays.
         steps: Seeds as written; a run's own seed is a match key by itself.
+        reference: Variant along whose tokens vectors are taken; empty where none are.
     """
-    content = {
+    content: dict[str, Any] = {
         "server": {name: canonical(need) for name, need in needs.items()},
         "flags": dict(flags),
         "sessions": {name: canonical(session) for name, session in sessions.items()},
         "steps": [canonical(step) for step in steps],
     }
+    if reference:
+        content["reference"] = reference
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

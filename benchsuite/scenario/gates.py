@@ -131,7 +131,7 @@ class _Gate:
         self._check_matches(selector, names)
 
     def _check_matches(self, selector: Selector, names: tuple[str, ...]) -> None:
-        series = self.declared.produced.label_sets(names)
+        series = self.declared.produced.label_sets(names, selector.name)
         if series is None or any(selector.accepts(selector.name, labels) for labels in series):
             return
         for matcher in selector.matchers:
@@ -155,7 +155,12 @@ class _Gate:
     def _no_such(self, label: str, value: str, values: list[str]) -> str:
         if label == "session" and value in self.declared.sessions:
             return f"session '{value}' has no turn in the steps"
+        selector = self.selector
+        if label == "request" and selector is not None and "against" in selector.label_names:
+            kind = "embedding" if selector.name == "embedding_cosine" else "logprobs"
+            return f"no '{kind}' step has the id '{value}'{remedy(value, values, 'ids')}"
         words = {
+            "against": ("vectors are not compared with", "references"),
             "session": ("unknown session", "sessions"),
             "turn": ("there is no turn", "turns"),
             "request": ("no 'complete' step has the id", "ids"),
@@ -373,7 +378,9 @@ class _Gate:
                 "same_as",
             )
             return
-        series = self.declared.produced.label_sets(self.selector.label_names) or []
+        series = (
+            self.declared.produced.label_sets(self.selector.label_names, self.selector.name) or []
+        )
         chosen = [labels for labels in series if self.selector.accepts(self.metric.name, labels)]
         others = [labels for labels in chosen if labels["session"] != session]
         if variant is None and chosen and not others:

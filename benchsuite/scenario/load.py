@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchsuite.errors import ScenarioError
-from benchsuite.model.scenario import Scenario
+from benchsuite.model.scenario import STORED, Scenario, VariantSpec
 from benchsuite.scenario import nodes
 from benchsuite.scenario.build import (
     PromptBook,
@@ -22,6 +22,7 @@ from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.known_issues import build_known_issues
 from benchsuite.scenario.shape import NAME_EXPECTED, NAME_PATTERN, SCENARIO
 from benchsuite.scenario.steps import StepBuilder
+from benchsuite.scenario.words import remedy
 
 
 def load_scenario(path: Path, display: str | None = None) -> Scenario:
@@ -68,6 +69,7 @@ def _build(found: Found, name: str, display: str, problems: Problems) -> Scenari
     check_slots(needs, sessions, variants, problems)
     builder = StepBuilder(sessions, prompts, problems)
     steps = builder.build(found.get("steps"))
+    reference = _reference(found, variants, builder, problems)
     # a step that could not be read may have made what a gate asks for
     read = items(found.get("steps"))
     if read and all(item.value is not None for item in read):
@@ -88,9 +90,34 @@ def _build(found: Found, name: str, display: str, problems: Problems) -> Scenari
         sessions=sessions,
         steps=steps,
         variants=variants,
+        reference=reference,
         gates=gates,
         known_issues=issues,
     )
+
+
+def _reference(
+    found: Found, variants: dict[str, VariantSpec], builder: StepBuilder, problems: Problems
+) -> str:
+    """The variant that vectors are compared with; empty where no step takes any."""
+    written = found.get("reference")
+    name: str = found.plain("reference", next(iter(variants)))
+    if STORED in variants and builder.produced.vectors:
+        problems.say(
+            variants[STORED].line,
+            f"a variant named '{STORED}' cannot be told from stored vectors in the label "
+            "'against'; choose another name",
+        )
+    if written is not None and name not in variants:
+        hint = remedy(name, variants, "variants")
+        problems.say(written.line, f"unknown variant '{name}'{hint}")
+    elif written is not None and not builder.produced.vectors:
+        problems.say(
+            written.line, "'reference' is for logprobs and embedding steps, and there is none"
+        )
+    name = name if builder.produced.vectors else ""
+    builder.produced.reference = name if not name or name in variants else None
+    return name
 
 
 def _check_unused(

@@ -13,9 +13,11 @@ from benchsuite.model.scenario import (
     OWNED_STEPS,
     CompleteStep,
     ConcurrentlyStep,
+    EmbeddingStep,
     FlagValue,
     GateSpec,
     LoadStep,
+    LogprobsStep,
     PromptSpec,
     Scenario,
     SessionSpec,
@@ -116,7 +118,9 @@ def make_plan(
                 flags=flags,
                 sessions={key: _shift_session(session, seed) for key, session in sessions.items()},
                 steps=steps,
-                digest=digest_of(scenario.server, variant.flags, sessions, scenario.steps),
+                digest=digest_of(
+                    scenario.server, variant.flags, sessions, scenario.steps, scenario.reference
+                ),
                 notes=notes,
                 not_applicable=reason,
             )
@@ -156,7 +160,10 @@ def overlay_sessions(
 
 
 def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
-    """The variants to run, with those compared with, in the scenario's order."""
+    """The variants to run, with those compared with, in the scenario's order.
+
+    The reference of vectors comes first, since the others go along its tokens.
+    """
     known = scenario.variants
     for name in variants:
         if name not in known:
@@ -165,6 +172,8 @@ def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
                 f"{remedy(name, known, 'variants')}"
             )
     wanted = set(variants) or set(known)
+    if scenario.reference:
+        wanted.add(scenario.reference)
     pending = list(wanted)
     while pending:
         name = pending.pop()
@@ -175,7 +184,8 @@ def _choose(scenario: Scenario, variants: Sequence[str]) -> list[str]:
             if same.variant not in wanted:
                 wanted.add(same.variant)
                 pending.append(same.variant)
-    return [name for name in known if name in wanted]
+    chosen = [name for name in known if name in wanted]
+    return sorted(chosen, key=lambda name: name != scenario.reference)  # keeps the order otherwise
 
 
 def _concerns(gate: GateSpec, chosen: list[str]) -> bool:
@@ -252,6 +262,8 @@ def _shift_step(step: Step, seed: int) -> Step:
             prompt=_shift_prompt(step.prompt, seed),
             prefix=None if step.prefix is None else _shift_prompt(step.prefix, seed),
         )
+    if isinstance(step, LogprobsStep | EmbeddingStep):
+        return msgspec.structs.replace(step, prompt=_shift_prompt(step.prompt, seed))
     if isinstance(step, ConcurrentlyStep):
         branches = tuple(
             tuple(_shift_request(member, seed) for member in branch) for branch in step.branches

@@ -99,6 +99,37 @@ _LOAD = Record(
     "sends its next request once its last one is answered.",
 )
 
+_LOGPROBS = Record(
+    {
+        "id": Key(
+            _NAME, 'Names it in labels: `logprob_cosine{against="V",request="ID"}`.', required=True
+        ),
+        "prompt": Key(_PROMPT_USE, "The raw prompt.", required=True),
+        "tokens": Key(Whole(1, 1024), "Positions, one request each; 16 unless given."),
+        "top": Key(
+            Whole(2, 1_000_000),
+            "Likeliest tokens compared, the whole vocabulary where it is smaller; 1024 unless "
+            "given.",
+        ),
+        "at_once": Key(
+            Whole(1, 256),
+            "Requests under way at the same time, 1 unless given; the reference's own tokens are "
+            "found one by one.",
+        ),
+    },
+    doc="Log-probabilities along the reference variant's greedy tokens, position by position.",
+)
+_EMBEDDING = Record(
+    {
+        "id": Key(
+            _NAME,
+            'Names it in labels: `embedding_cosine{against="V",request="ID"}`.',
+            required=True,
+        ),
+        "prompt": Key(_PROMPT_USE, "The raw prompt.", required=True),
+    },
+    doc="The embedding of a raw prompt, over /v1/embeddings.",
+)
 _REQUEST_STEP = OneKey(
     {"turn": Key(_TURN, _TURN.doc), "complete": Key(_COMPLETE, _COMPLETE.doc)}, "step"
 )
@@ -157,6 +188,8 @@ _STEP = OneKey(
             Quantity("s", "0.5 or 500 ms", at_most=MAX_IDLE_SECONDS),
             "A pause without requests, in seconds unless it has a unit.",
         ),
+        "logprobs": Key(_LOGPROBS, _LOGPROBS.doc),
+        "embedding": Key(_EMBEDDING, _EMBEDDING.doc),
         "snapshot": Key(_NAME, 'Memory and counters read here, labelled `at="NAME"`.'),
         "slot": Key(_SLOT_STEP, _SLOT_STEP.doc),
         "damage": Key(_DAMAGE, _DAMAGE.doc),
@@ -349,6 +382,11 @@ SCENARIO = Record(
         "variants": Key(
             MapOf(_VARIANT, "variant", NAME_PATTERN, NAME_EXPECTED, at_least=1),
             "Named overlays; each is one launch.",
+        ),
+        "reference": Key(
+            _NAME,
+            "The variant with which logprobs and embedding steps compare; runs first; the first "
+            "variant unless given.",
         ),
         "gates": Key(ListOf(_GATE, "gate"), "What must hold afterwards."),
         "known_issues": Key(ListOf(_KNOWN_ISSUE, "known issue"), "Failures that are expected."),

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     DEFAULT_FOLDER,
+    STORED,
     CompleteStep,
     ConcurrentlyStep,
     DamageStep,
+    EmbeddingStep,
     IdleStep,
     LoadStep,
+    LogprobsStep,
     PromptSpec,
     RestartStep,
     SessionSpec,
@@ -36,10 +41,18 @@ class Produced:
     requests: dict[str, int] = field(default_factory=dict)  # id -> line
     copies: dict[str, int] = field(default_factory=dict)  # id -> completions, where several
     named: dict[str, int] = field(default_factory=dict)  # `as` -> line
+    logprobs: dict[str, int] = field(default_factory=dict)  # id of a logprobs step -> line
+    embeddings: dict[str, int] = field(default_factory=dict)  # id of an embedding step -> line
+    reference: str | None = ""  # variant that vectors are compared with; None: an unknown one
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
-    def label_sets(self, names: tuple[str, ...]) -> list[dict[str, str]] | None:
-        """Every labelling with these label names that the steps will make.
+    @property
+    def vectors(self) -> dict[str, int]:
+        """Id of a step that takes vectors -> line."""
+        return {**self.logprobs, **self.embeddings}
+
+    def label_sets(self, names: tuple[str, ...], metric: str) -> list[dict[str, str]] | None:
+        """Every labelling of a metric with these label names that the steps will make.
 
         None where the steps do not decide it (devices, caches).
         """
@@ -59,6 +72,15 @@ class Produced:
             ]
         if names == ("step",):
             return [{"step": name} for name in self.named]
+        if names == ("against", "request"):
+            if self.reference is None:
+                return None
+            ids = self.embeddings if metric == "embedding_cosine" else self.logprobs
+            return [
+                {"against": against, "request": name}
+                for against in (self.reference, STORED)
+                for name in ids
+            ]
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
@@ -111,6 +133,11 @@ class StepBuilder:
             return RestartStep(line)
         if kind == "source_markers":
             return self._source_markers(found, line)
+        if kind == "logprobs":
+            return self._logprobs(found, line)
+        if kind == "embedding":
+            name = self._vector_id(found, line, self.produced.embeddings)
+            return EmbeddingStep(name, self._prompt(found), line=line)
         return self._request_step(kind, found, line)
 
     def _request_step(self, kind: str, found: Found, line: int) -> TurnStep | CompleteStep:
@@ -191,19 +218,16 @@ class StepBuilder:
         )
 
     def _complete(self, found: Found, line: int) -> CompleteStep:
-        name = found.plain("id", "")
-        if name in self.produced.requests:
-            first = self.produced.requests[name]
-            self._problems.say(line, f"id '{name}' was used on line {first} already")
-        elif name:
-            self.produced.requests[name] = line
+        name = self._unique_id(found, line)
+        if name:
+            self.produced.requests.setdefault(name, line)
         request = build_request(found.get("request"), self._problems, several=True)
         copies = copies_of(request)
         if copies > 1 and name:
             self.produced.copies[name] = copies
         return CompleteStep(
             id=name,
-            prompt=self._prompts.resolve(found.get("prompt")) or PromptSpec(),
+            prompt=self._prompt(found),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             slot=found.plain("slot"),
             request=request,
@@ -229,6 +253,29 @@ class StepBuilder:
             request=build_request(found.get("request"), self._problems),
             line=line,
         )
+
+    def _logprobs(self, found: Found, line: int) -> LogprobsStep:
+        name = self._vector_id(found, line, self.produced.logprobs)
+        step = LogprobsStep(name, self._prompt(found), line=line)
+        given = {key: found.plain(key, getattr(step, key)) for key in ("tokens", "top", "at_once")}
+        return msgspec.structs.replace(step, **given)
+
+    def _vector_id(self, found: Found, line: int, ids: dict[str, int]) -> str:
+        name = self._unique_id(found, line)
+        if name:
+            ids.setdefault(name, line)
+        return name
+
+    def _unique_id(self, found: Found, line: int) -> str:
+        """The step's id; a second use of one is a problem."""
+        name: str = found.plain("id", "")
+        first = self.produced.requests.get(name) or self.produced.vectors.get(name)
+        if first is not None:
+            self._problems.say(line, f"id '{name}' was used on line {first} already")
+        return name
+
+    def _prompt(self, found: Found) -> PromptSpec:
+        return self._prompts.resolve(found.get("prompt")) or PromptSpec()
 
     def _concurrently(self, found: Found, line: int) -> ConcurrentlyStep:
         branches: list[tuple[TurnStep | CompleteStep, ...]] = []

@@ -17,6 +17,7 @@ from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.catalogue import CATALOGUE, Scope
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import RunRecord
+from benchsuite.model.vectors import VectorLine
 from benchsuite.store.baselines import (
     BASELINE_SCHEMA,
     SCOPES,
@@ -33,6 +34,7 @@ from benchsuite.store.baselines import (
 )
 from benchsuite.store.files import safe_name, write_atomic
 from benchsuite.store.trees import FolderTree
+from benchsuite.store.vectors import write_stored_vectors
 
 _ACCEPTABLE = ("changed", "improved", "regressed", "new")
 """States of failing baseline gates that accepting remedies; `missing` needs `drop_missing`."""
@@ -57,6 +59,7 @@ def accept(
     metrics: Sequence[Selector] | None = None,
     scopes: Sequence[Scope] = SCOPES,
     drop_missing: bool = False,
+    vectors: Sequence[VectorLine] = (),
 ) -> Accepted:
     """Make a record's measurements the baselines of its deployment and scenario.
 
@@ -69,6 +72,7 @@ def accept(
             None takes everything.
         scopes: Write these baselines only; `config` alone is what may travel to other machines.
         drop_missing: Let go of values that the baseline has and the run could not measure.
+        vectors: Of the run; stored with the numerics scope, unless single metrics are taken.
 
     Raises:
         UsageError: In CI, no reason, a selector that selects nothing, or a run whose failures
@@ -94,6 +98,8 @@ def accept(
     for merge in merges:
         merge.prepare(drop_missing=drop_missing)  # every refusal comes before the first write
     files = [path for merge in merges for path in merge.write()]
+    if metrics is None and "numerics" in scopes:
+        files += write_stored_vectors(folder, record, vectors, reason.strip())
     return Accepted(
         files=tuple(files),
         values=sum(len(m.taken) for m in merges),

@@ -22,6 +22,7 @@ ORDER = (
     ("server",),
     ("drive",),
     ("collect",),
+    ("stats",),
     ("gate",),
     ("report",),
     ("pipeline",),

@@ -41,3 +41,12 @@ def test_numbers_have_no_zeros_to_spare() -> None:
     assert format_number(float("nan")) == "nan"
     assert format_value(16.0, "MiB") == "16 MiB"
     assert format_value("text") == "text"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.999, "0.999"), (0.99951, "0.9995"), (0.9999996, "0.9999996"), (0.98951, "0.99"), (1, "1")],
+)
+def test_numbers_just_below_one_are_told_from_it(value: float, text: str) -> None:
+    """A cosine of 0.999 must not read as 1."""
+    assert format_number(value) == text

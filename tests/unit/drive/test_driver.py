@@ -106,6 +106,7 @@ class Seen:
         self.sending: list[tuple[dict[str, str], int | None]] = []
         self.loads: list[Load] = []
         self.other: list[OtherStep] = []
+        self.vectors: list[object] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Settled]) -> None:
@@ -132,6 +133,7 @@ class Seen:
             snapshot,
             loaded,
             other,
+            self.vectors.append,
             sending=sending,
         )
 

@@ -265,7 +265,7 @@ def test_a_name_that_cannot_be_a_folder_is_refused() -> None:
             "{metric: text, same_as: {variant: B}}",
             (
                 "selector 'text' names no labels, but 'text' is measured with session, turn or "
-                'request; write for example text{session=~".*",turn=~".*"}'
+                'request or copy, request; write for example text{session=~".*",turn=~".*"}'
             ),
         ),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import Failure, Measurement, RunRecord
+from benchsuite.model.vectors import LogprobVectors, Position, VectorLine, pack_floats
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 from benchsuite.store.accept import Accepted, accept
 from benchsuite.store.baselines import BaselineFile, load_baselines
@@ -357,3 +359,18 @@ def test_a_crash_that_no_issue_explains_is_refused(record: RunRecord, tmp_path: 
     )
     with pytest.raises(UsageError, match="variant U, trial 1: it died"):
         take(replace(record, launches=launches, known_issues=(issue,)), tmp_path / "fresh")
+
+
+def test_vectors_are_stored_with_the_numerics_scope(record: RunRecord, folder: Path) -> None:
+    """Neither where single metrics are taken nor where only the config scope is."""
+    position = Position(0, pack_floats([-1.0]))
+    line = VectorLine("B", 1, "reference", LogprobVectors("x", (1,), (0,), (position,), 9))
+    common: dict[str, Any] = {"reason": "a test", "environ": {}, "vectors": [line]}
+
+    def stored(accepted: Accepted) -> list[Path]:
+        return [path for path in accepted.files if "vectors" in path.parts]
+
+    assert not stored(accept(record, folder, metrics=[parse_selector("kv_mib")], **common))
+    assert not stored(accept(record, folder, scopes=["config"], **common))
+    (path,) = stored(accept(record, folder, **common))
+    assert b'"a test"' in path.read_bytes()

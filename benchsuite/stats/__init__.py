@@ -1,0 +1,1 @@
+"""Pure maths over what was collected; knows neither servers nor gates."""
