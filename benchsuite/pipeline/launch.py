@@ -119,7 +119,10 @@ class LaunchDrive:
     async def _start(self) -> LaunchedServer:
         """Start the server and wait until it is healthy; a lost race for a port is run again."""
         limits, target = self._context.plan.limits, self._target
-        path = self._context.folder.log_path(self._variant.name, self._trial)
+        if self._server is not None:
+            path = self._server.log_path  # of the process that this one replaces
+        else:
+            path = self._context.folder.log_path(self._variant.name, self._trial)
         if self._saved is None:
             self._saved = folder_for(
                 self._context.plan.scenario,

@@ -58,3 +58,23 @@ def test_files_are_spoilt_only_in_a_folder_of_our_own(desk: Desk) -> None:
     assert done.code == 2, done.text
     assert "spoils files only in the run's own folder" in done.text
     assert not (desk.folder / ".benchsuite").exists()
+
+
+def test_a_restart_goes_on_in_the_same_log(desk: Desk) -> None:
+    """Also where names of variants differ in case only; KV is that of the last load."""
+    path = desk.folder / "twice.yaml"
+    path.write_text(
+        "title: t\nserver: {parallel: 1, ctx-size: 1024}\nsteps:\n"
+        "  - complete: {id: one, prompt: {tokens: 9}}\n"
+        "  - restart: {}\n"
+        "  - complete: {id: two, prompt: {tokens: 9}}\n"
+        "variants: {B: {}, b: {}}\n"
+        "gates:\n  - {metric: kv_mib, equals: analytic}\n"
+        "  - {metric: 'cached_tokens{request=\"two\"}', equals: 0}\n"
+    )
+    done = desk.run("run", str(path), "--server", "embedded")
+    assert done.code == 0, done.text
+    (run,) = (desk.folder / ".benchsuite" / "runs").iterdir()
+    logs = list(run.glob("*.log"))
+    assert len(logs) == 2
+    assert all(log.read_text().count("listening on http") == 2 for log in logs)
