@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchsuite.client.props import Props
@@ -34,6 +35,7 @@ from benchsuite.pipeline.failures import failure_of
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
+from benchsuite.server.rpc import RpcServer
 
 if TYPE_CHECKING:
     from benchsuite.collect.explain import Explained
@@ -71,6 +73,7 @@ class LaunchDrive:
         self._variant = variant
         self._trial = trial
         self._server: LaunchedServer | None = None
+        self._rpc: RpcServer | None = None
         self._log: LogFollower | None = None
         self._watch: Watch | None = None
         self._facts: ServerFacts | None = None
@@ -110,10 +113,11 @@ class LaunchDrive:
         """Start the server and wait until it is healthy; a lost race for a port is run again."""
         limits, target = self._context.plan.limits, self._target
         path = self._context.folder.log_path(self._variant.name, self._trial)
+        arguments = [*target.arguments(self._variant), *await self._start_rpc(path)]
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = launch(
                 target.binary,
-                target.arguments(self._variant),
+                arguments,
                 model=target.model.path,
                 port=target.port(self._variant),
                 log_path=path,
@@ -137,6 +141,22 @@ class LaunchDrive:
                 return
             finally:
                 await client.aclose()
+
+    async def _start_rpc(self, log_path: Path) -> list[str]:
+        """Start the variant's RPC server; the arguments that give it to the llama-server."""
+        if not self._variant.rpc or self._target.rpc is None:
+            return []
+        limits = self._context.plan.limits
+        self._rpc = RpcServer(
+            self._target.rpc,
+            log_path.with_name(f"rpc.{log_path.name.removeprefix('server.')}"),
+            self._context.plan.deployment.env,
+            self._guard,
+        )
+        self._doing = "starting the RPC server"
+        address = await self._rpc.start(limits.start, limits.stop)
+        self._doing = "starting"
+        return ["--rpc", address]
 
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
@@ -179,6 +199,8 @@ class LaunchDrive:
             await client.aclose()
         if (end := server.poll()) is not None:
             raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+        if self._rpc is not None and self._rpc.poll() is not None:
+            raise ServerCrashError("the RPC server ended by itself")  # `_explain` says how
 
     def _process_ids(self) -> list[int]:
         """The server's processes; asked several times a second, which also enforces the log cap."""
@@ -192,7 +214,7 @@ class LaunchDrive:
 
     def _check_requirements(self, facts: ServerFacts) -> None:
         needs = self._context.plan.scenario.server
-        unmet = unmet_requirements(self._variant.flags, needs, facts)
+        unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
         if unmet:
             raise ServerLiedError(
                 "the server ignored what it was asked for: " + "; ".join(unmet),
@@ -211,13 +233,21 @@ class LaunchDrive:
                     f"the server died during {self._doing}: {_how(end, log)}",
                     hint=f"log: {server.log_path}",
                 )
+        if self._rpc is not None and (ended := self._rpc.poll()) is not None:
+            error = ServerCrashError(
+                f"the RPC server died during {self._doing}: {ended.crash}",
+                hint=f"log: {self._rpc.log_path}",
+            )
         lines = () if log is None else log.facts().last_lines
         return failure_of(error, step=self._doing, healthy_before=healthy, last_lines=lines)
 
     def _stop(self) -> ServerEnd | None:
-        if self._server is None:
-            return None
-        return self._server.stop(self._context.plan.limits.stop)
+        limit = self._context.plan.limits.stop
+        try:
+            return None if self._server is None else self._server.stop(limit)
+        finally:
+            if self._rpc is not None:
+                self._rpc.stop(limit)
 
     def _bring_home(
         self, started_at: str, failure: Failure | None, end: ServerEnd | None

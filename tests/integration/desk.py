@@ -126,6 +126,7 @@ def wrapper(
     *,
     kill_at_request: int | None = None,
     abort_on: tuple[str, str] | None = None,
+    command: list[str] | None = None,
 ) -> Path:
     """Write a server that is the embedded one with flags added after ours.
 
@@ -133,13 +134,14 @@ def wrapper(
         path: Of the executable to write.
         extra: Flags that it adds.
         kill_at_request: Dies by SIGKILL, with its server, when it takes this request, from 1.
+        command: What it starts; None is the embedded server.
         abort_on: Aborts when a log line matches this pattern, after printing the second text.
     """
     path.write_text(
         _WRAPPER.format(
             python=sys.executable,
             path=[str(REPOSITORY)],
-            command=[sys.executable, "-m", "benchsuite.server.embedded"],
+            command=command or [sys.executable, "-m", "benchsuite.server.embedded"],
             extra=extra,
             kill_at=kill_at_request,
             abort_on=abort_on,

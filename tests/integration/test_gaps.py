@@ -25,9 +25,7 @@ PER_SLOT, UNIFIED = ["--parallel", "2"], ["--parallel", "2", "--kv-unified"]
         ("m0-single-session", UNIFIED, 12),
     ],
 )
-def test_gated_texts_have_no_near_tie(
-    desk: Desk, name: str, flags: list[str], turns: int
-) -> None:
+def test_gated_texts_have_no_near_tie(desk: Desk, name: str, flags: list[str], turns: int) -> None:
     """Every generated token of every turn leads by at least 0.1, in both KV layouts."""
     scenario = load_scenario(REPOSITORY / "scenarios" / f"{name}.yaml")
     found = gaps_of(scenario, desk.tiny_model(), desk.folder, flags)
