@@ -61,6 +61,9 @@ def prepare(
         key = api_key(deployment.api_key_env, environ)
     else:
         target = _target(deployment, options, environ)
+        if any(is_rpc(variant) for variant in scenario.variants.values()):
+            program = find_rpc_server(deployment.rpc, target.binary, environ)
+            target = msgspec.structs.replace(target, rpc=program)
         warnings = (*target.binary.passed_over, *_left_out(environ))
     plan = make_plan(
         scenario,
@@ -127,13 +130,7 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     build = "the embedded server" if binary.kind == "embedded" else binary.path
     table = parse_help(read_help(binary, environ), build)
     path = Path(deployment.model) if deployment.model is not None else tiny_model()
-    return Target(
-        binary,
-        table,
-        read_model_facts(path),
-        read_model_shape(path),
-        find_rpc_server(deployment.rpc, binary, environ),
-    )
+    return Target(binary, table, read_model_facts(path), read_model_shape(path))
 
 
 def _devices(

@@ -17,7 +17,7 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.drive.conversation import Conversation
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import ConnectionLostError
-from benchsuite.model.scenario import Scenario, TurnStep
+from benchsuite.model.scenario import CompleteStep, Scenario, TurnStep
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, launch, wait_until_healthy
 from benchsuite.server.locate import locate
@@ -45,6 +45,14 @@ class Probe:
             top = sorted((t["logprob"] for t in token["top_logprobs"]), reverse=True)
             gaps.append(top[0] - top[1] if len(top) > 1 else float("inf"))
         return choice["message"]["content"], min(gaps)
+
+    async def completion(self, prompt: str, tokens: int) -> float:
+        """The smallest gap of a greedy completion, in logprob."""
+        body = {"prompt": prompt, "n_predict": tokens, "temperature": 0.0, "n_probs": 2}
+        response = await self._http.post("/completion", json=body)
+        response.raise_for_status()
+        found = [token["top_logprobs"] for token in response.json()["completion_probabilities"]]
+        return min(top[0]["logprob"] - top[1]["logprob"] for top in found)
 
     async def aclose(self) -> None:
         """Close both clients."""
@@ -77,7 +85,7 @@ async def start_probe(
 
 
 async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
-    """The smallest gap of each turn of a scenario without pinned slots, by `session/turn`."""
+    """The smallest gap of each turn and completion, by `session/turn` or id; slots unpinned."""
     book = PromptBook()
     talks: dict[str, Conversation] = {}
     for spec in scenario.sessions.values():
@@ -87,6 +95,9 @@ async def scenario_gaps(scenario: Scenario, probe: Probe) -> dict[str, float]:
         talks[spec.name] = Conversation(spec, system)
     found: dict[str, float] = {}
     for step in scenario.steps:
+        if isinstance(step, CompleteStep):
+            prompt = await book.text(step.prompt, probe.client.tokenise)
+            found[step.id] = await probe.completion(prompt, step.max_tokens)
         if not isinstance(step, TurnStep):
             continue
         talk = talks[step.session]
