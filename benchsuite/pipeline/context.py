@@ -62,7 +62,7 @@ class Target(msgspec.Struct, frozen=True):
         place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
         model = ["--model", self.model.path]
         rpc = ["--rpc", "127.0.0.1:PORT"] if variant.rpc else []
-        return [*self.binary.argv, *self.arguments(variant), *rpc, *model, *place]
+        return [*self.binary.argv, *rpc, *self.arguments(variant), *model, *place]
 
     def port(self, variant: VariantPlan) -> int | None:
         """The port that the variant asks for; None for any free one.

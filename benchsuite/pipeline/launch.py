@@ -113,7 +113,8 @@ class LaunchDrive:
         """Start the server and wait until it is healthy; a lost race for a port is run again."""
         limits, target = self._context.plan.limits, self._target
         path = self._context.folder.log_path(self._variant.name, self._trial)
-        arguments = [*target.arguments(self._variant), *await self._start_rpc(path)]
+        # the RPC devices first, so that `--device` may name them
+        arguments = [*await self._start_rpc(path), *target.arguments(self._variant)]
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = launch(
                 target.binary,

@@ -52,7 +52,8 @@ class Probe:
         response = await self._http.post("/completion", json=body)
         response.raise_for_status()
         found = [token["top_logprobs"] for token in response.json()["completion_probabilities"]]
-        return min(top[0]["logprob"] - top[1]["logprob"] for top in found)
+        gap: float = min(top[0]["logprob"] - top[1]["logprob"] for top in found)
+        return gap
 
     async def aclose(self) -> None:
         """Close both clients."""
