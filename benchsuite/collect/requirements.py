@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from benchsuite.collect.machine import backend_kind
 from benchsuite.model.record import ServerFacts
 from benchsuite.model.scenario import FlagNeed, FlagValue
 
@@ -23,7 +24,10 @@ _TRUE = frozenset({"true", "on", "yes", "1", ""})
 
 
 def unmet_requirements(
-    flags: Mapping[str, FlagValue], needs: Mapping[str, FlagNeed], facts: ServerFacts
+    flags: Mapping[str, FlagValue],
+    needs: Mapping[str, FlagNeed],
+    facts: ServerFacts,
+    device: str | None = None,
 ) -> list[str]:
     """What the server has otherwise than asked, one sentence each; empty where all is as asked.
 
@@ -31,6 +35,7 @@ def unmet_requirements(
         flags: The resolved flags of the variant, canonical long names.
         needs: What the scenario needs; its minima are checked also where no flag was given.
         facts: What the server says of itself; None there means that it does not tell.
+        device: Kind of device that must be in use; None asks for none.
     """
     found: list[str] = []
     slots = _number(flags.get("parallel"))
@@ -49,6 +54,9 @@ def unmet_requirements(
         wanted = flags.get(flag, flags.get(_OTHER_NAMES.get(flag, "")))
         if isinstance(wanted, str) and wanted.lower() != kind:
             found.append(f"{flag}: asked for {wanted}, the log says {kind}")
+    kinds = sorted({backend_kind(name) for name in facts.devices})
+    if device is not None and kinds and device.casefold() not in {k.casefold() for k in kinds}:
+        found.append(f"device: asked for one of kind {device}, in use: {', '.join(kinds)}")
     if facts.n_ctx_slot is not None:
         found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
     return found

@@ -32,6 +32,7 @@ class Deployment(msgspec.Struct, frozen=True):
     api_key_env: str | None = None  # the variable that holds an attached server's key
     observe: Observe = Observe()
     requests_per_second: float | None = None  # cap towards attached servers; 0 lifts it
+    rpc: str | None = None  # ggml-rpc-server for variants that need one: `auto`, or a path
     overlays: dict[str, dict[str, dict[str, FlagValue]]] = {}  # scenario -> variant -> flags
     sources: dict[str, str] = {}  # folders of source code by key; a single one has DEFAULT_FOLDER
     source: str = "built in"  # file where it was declared, for messages

@@ -24,6 +24,8 @@ class VariantPlan(msgspec.Struct, frozen=True):
     sessions: dict[str, SessionSpec]
     steps: tuple[Step, ...]
     digest: str  # sha256 of what changes the measurement
+    device: str | None = None  # kind of device that must be in use
+    rpc: bool = False  # an RPC server is started for it, and given to it as a device
     notes: tuple[str, ...] = ()  # what resolving decided, in words
     not_applicable: str | None = None  # why this variant cannot run here; nothing is launched
 

@@ -43,6 +43,7 @@ class Target(msgspec.Struct, frozen=True):
     table: FlagTable  # of the binary
     model: ModelFacts
     shape: ModelShape | UnknownMemory  # what the model's cache needs
+    rpc: ServerBinary | None = None  # started for variants that need its device
 
     def flags(self, variant: VariantPlan) -> dict[str, FlagValue]:
         """The flags of one variant's server, ours included."""
@@ -66,7 +67,8 @@ class Target(msgspec.Struct, frozen=True):
         port = self.port(variant)
         place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
         model = ["--model", self.model.path]
-        return [*self.binary.argv, *self.arguments(variant), *model, *place]
+        rpc = ["--rpc", "127.0.0.1:PORT"] if variant.rpc else []
+        return [*self.binary.argv, *rpc, *self.arguments(variant), *model, *place]
 
     def port(self, variant: VariantPlan) -> int | None:
         """The port that the variant asks for; None for any free one.

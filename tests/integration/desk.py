@@ -17,11 +17,11 @@ REPOSITORY = Path(__file__).parents[2]
 _LIMIT_SECONDS = 120
 
 _WRAPPER = """#!{python} -I
-import os, signal, subprocess, sys
+import os, re, signal, subprocess, sys
 sys.path[:0] = {path!r}
 command = {command!r} + sys.argv[1:]
-extra, kill_at = {extra!r}, {kill_at!r}
-if "--help" in sys.argv or "--list-devices" in sys.argv or kill_at is None:
+extra, kill_at, abort_on = {extra!r}, {kill_at!r}, {abort_on!r}
+if "--help" in sys.argv or "--list-devices" in sys.argv or (kill_at is None and abort_on is None):
     extra = [] if "--help" in sys.argv else extra
     os.environ["PYTHONPATH"] = os.pathsep.join({path!r})
     os.execv(command[0], command + extra)
@@ -31,6 +31,12 @@ seen = 0
 for line in child.stderr:
     sys.stderr.buffer.write(line)
     sys.stderr.flush()
+    if abort_on is not None and re.search(abort_on[0].encode(), line):
+        sys.stderr.buffer.write(abort_on[1].encode() + bytes([10]))
+        sys.stderr.flush()
+        child.kill()
+        child.wait()
+        os.abort()
     seen += b"processing task" in line
     if seen == kill_at:
         child.kill()
@@ -114,21 +120,31 @@ class Desk:
         return (REPOSITORY / "scenarios" / f"{name}.yaml").read_text()
 
 
-def wrapper(path: Path, extra: list[str], *, kill_at_request: int | None = None) -> Path:
+def wrapper(
+    path: Path,
+    extra: list[str],
+    *,
+    kill_at_request: int | None = None,
+    abort_on: tuple[str, str] | None = None,
+    command: list[str] | None = None,
+) -> Path:
     """Write a server that is the embedded one with flags added after ours.
 
     Args:
         path: Of the executable to write.
         extra: Flags that it adds.
         kill_at_request: Dies by SIGKILL, with its server, when it takes this request, from 1.
+        command: What it starts; None is the embedded server.
+        abort_on: Aborts when a log line matches this pattern, after printing the second text.
     """
     path.write_text(
         _WRAPPER.format(
             python=sys.executable,
             path=[str(REPOSITORY)],
-            command=[sys.executable, "-m", "benchsuite.server.embedded"],
+            command=command or [sys.executable, "-m", "benchsuite.server.embedded"],
             extra=extra,
             kill_at=kill_at_request,
+            abort_on=abort_on,
         )
     )
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

@@ -34,6 +34,24 @@ def test_the_types_of_every_kv_cache_are_checked(
 
 
 @pytest.mark.parametrize(
+    ("device", "devices", "words"),
+    [
+        ("RPC", ("CPU", "RPC0[127.0.0.1:50052]"), None),
+        ("cuda", ("CUDA0", "CUDA_Host"), None),
+        (None, ("CPU",), None),
+        ("CUDA", (), None),  # the log told none
+        ("CUDA", ("CPU",), "device: asked for one of kind CUDA, in use: CPU"),
+    ],
+)
+def test_a_required_device_must_be_in_use(
+    device: str | None, devices: tuple[str, ...], words: str | None
+) -> None:
+    """A variant that needs a device and ran without it has measured something else."""
+    found = unmet_requirements({}, {}, ServerFacts("binary", devices=devices), device)
+    assert found == ([] if words is None else [words])
+
+
+@pytest.mark.parametrize(
     ("flags", "facts", "words"),
     [
         ({"parallel": "2", "ctx-size": "8192"}, _facts(2, 4096, False), None),

@@ -360,3 +360,26 @@ def test_counting_markers_needs_no_flags() -> None:
     found = make_plan(scenario(text), deployment(), None)
     assert not found.scenario.needs_server
     assert found.variants[0].flags == {}
+
+
+def rpc_plan(no_rpc: str | None, **changes: Any) -> dict[str, VariantPlan]:
+    text = TEXT.replace("gates:\n", "  R: {require: {device: RPC}}\ngates:\n", 1)
+    flags = parse_help(f"{HELP.read_text()}\n--rpc SERVERS    servers (host:port)\n", "b10434")
+    found = make_plan(scenario(text), deployment(**changes), flags, no_rpc=no_rpc)
+    return {variant.name: variant for variant in found.variants}
+
+
+def test_an_rpc_server_is_started_only_for_variants_that_need_it() -> None:
+    """R gets one where one can be started, and says why where none can; the others never do."""
+    found = rpc_plan(None)
+    assert [name for name, variant in found.items() if variant.rpc] == ["R"]
+    assert found["R"].device == "RPC"
+    refused = rpc_plan("no ggml-rpc-server was found")["R"]
+    assert refused.not_applicable == "no device of kind RPC: no ggml-rpc-server was found"
+
+
+def test_an_rpc_server_that_runs_already_is_used_as_it_is() -> None:
+    """A deployment that gives its own `rpc` flag needs none started."""
+    given = rpc_plan("none can be started", flags={"rpc": "10.0.0.2:50052"})["R"]
+    assert given.not_applicable is None
+    assert not given.rpc
