@@ -13,6 +13,7 @@ import msgspec
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply
 from benchsuite.collect.evidence import Request, Server, Tokens
+from benchsuite.collect.prefix import common_prefix
 from benchsuite.collect.reevaluation import explain
 from benchsuite.collect.slots import timings_of
 from benchsuite.collect.timeline import Task, Timeline
@@ -142,7 +143,7 @@ def _suspects(rows: Sequence[Asked], texts: Sequence[_Text]) -> dict[int, list[i
         if cached is None or total is None or "step" in one.served.labels:
             continue  # requests of a load are too many to explain
         shared = [
-            (_common_text(texts[i].prompt, texts[j].left), j)
+            (common_prefix(texts[i].prompt, texts[j].left), j)
             for j in range(max(0, i - _LOOK_BACK), i)
             if texts[j].kind == texts[i].kind
             and rows[j].reply.stamps.end_ns <= one.reply.stamps.sent_ns
@@ -284,15 +285,3 @@ def _task_of(reply: Reply, log: LogFacts | None) -> Task | None:
         return None
     instance, task = tasks.pop()
     return (instance, task) if task is not None else None
-
-
-def _common_text(one: str, other: str) -> int:
-    """The length of the longest common prefix, in characters."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

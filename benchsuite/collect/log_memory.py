@@ -135,6 +135,11 @@ def _missing_kv(facts: LogFacts) -> str:
             "the log ends within the load, so its KV lines may be incomplete (buffers so far: "
             f"{seen:.2f} MiB)"
         )
+    if facts.rs_total is not None:
+        return (
+            "the log tells recurrent state but no KV: a model with recurrent state alone keeps "
+            "none, of any other the KV lines are missing"
+        )
     at = f"; this one ran at {facts.verbosity}" if facts.verbosity is not None else ""
     if facts.verbosity is not None and facts.verbosity >= 4:
         return (

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchsuite.collect.evidence import Request, Server, Tokens
+from benchsuite.collect.prefix import common_prefix
 from benchsuite.collect.timeline import Task, Timeline
 from benchsuite.logform.facts import SlotEvent
 from benchsuite.model.record import Cause, Reevaluation
@@ -57,7 +58,10 @@ def explain(
         seen = (request.untold,) if request.untold else ()
         return _found(request, None, "not known", "the tokens of its prompt are not known", seen)
     matches = [
-        _Match(other, -1 if (held := _held(other)) is None else _common(request.prompt, held))
+        _Match(
+            other,
+            -1 if (held := _held(other)) is None else common_prefix(request.prompt.ids, held.ids),
+        )
         for other in earlier
         if other.end_ns <= request.sent_ns
     ]
@@ -375,19 +379,6 @@ def _found(
     if left_out > 0:
         evidence = (*evidence[:_MOST_EVIDENCE], f"and {left_out} more lines")
     return Reevaluation(request.labels, request.cached or 0, common, cause, sentence, evidence)
-
-
-def _common(first: Tokens, second: Tokens) -> int:
-    """The length of the longest common prefix."""
-    one, other = first.ids, second.ids
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _around(tokens: Tokens, place: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from benchsuite.logform.facts import Buffer, KvBuffer, KvSize, RsBuffer, RsSize, TableRow
+from benchsuite.logform.lines import is_prose
 
 # a message may be pasted behind a short foreign timestamp
 _START = r"(?:^|^.{0,80}?[\s|>\]])"
@@ -54,7 +55,10 @@ _BUFFER = re.compile(
 )
 _CREATING = re.compile(r"creating\s+(?P<name>\S.*?) KV cache")
 _QUOTED = re.compile(r'["{\\]')
-_LIKE = re.compile(r"KV buffer.*size|KV buffer\s*=|(?:KV|kv) self size")
+_LIKE = re.compile(r"(?:KV|kv) buffer.*size|(?:KV|kv) buffer\s*=|(?:KV|kv) self size")
+_GLUED = ("KV buffer", "self size", " size =")
+_TORN = re.compile(r"[^:]{0,40}size\s*=\s*\d{1,12}(?:\.\d+)? Mi?B\s*$")
+_LIKE_RS = re.compile(r"RS buffer.*size|recurrent\w*:\s+size\s*=")
 
 _LIKE_SIZE = re.compile(r"kv_cache\w*:\s+(?:\[\w+\]\s+)?size\s*=")
 _FUNCTION = re.compile(r"\S+: ")
@@ -78,6 +82,8 @@ class Grammar(NamedTuple):
 
 def parse_memory(text: str) -> Grammar | None:
     """What a line about KV, recurrent state or another buffer says; None for any other line."""
+    if any(text.count(mark) > 1 for mark in _GLUED):
+        return None  # two lines in one: neither is read
     if "KV buffer" in text:
         return _parse_kv_buffer(text)
     if "self size" in text:
@@ -120,6 +126,17 @@ def looks_like_kv(text: str, *, loading: bool) -> bool:
         match = _LIKE_SIZE.search(text)
         return match is not None and _QUOTED.search(text) is None
     return match.start() < _NEAR and _QUOTED.search(text, 0, match.start()) is None
+
+
+def looks_like_rs(text: str) -> bool:
+    """Whether a line that no form takes still claims the size of recurrent state."""
+    match = _LIKE_RS.search(text, 0, _NEAR)
+    return match is not None and _QUOTED.search(text, 0, match.start()) is None
+
+
+def is_torn(text: str) -> bool:
+    """Whether a line is the end of one that other output tore: `fer size = 64.00 MiB`."""
+    return _TORN.match(text) is not None and not is_prose(text)
 
 
 def _claims_amount(text: str) -> re.Match[str] | None:
@@ -200,6 +217,8 @@ def _parse_buffer(text: str) -> Grammar | None:
     if match is None:
         return None
     kind, device = match["kind"] or "", match["device"] or ""
+    if kind.lower() == "kv":
+        return None
     if " total size" in text:  # 2023: `compute buffer total size`, no device
         device, kind = "", device
     if match["function"] in _VISION:

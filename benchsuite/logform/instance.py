@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchsuite.logform.facts import Load, TableRow
+from benchsuite.logform.lines import Line
 from benchsuite.logform.memory import MemoryReader
 from benchsuite.logform.start import Slots
 
@@ -22,6 +23,7 @@ class Instance:
         self.memory = MemoryReader()
         self.serving = False
         self.ending = False
+        self.prefixed = False  # its lines have a level before them
         self.n_ctx_slot: int | None = None
         self.listening: str | None = None
         self.buses: dict[str, str] = {}
@@ -34,6 +36,14 @@ class Instance:
     def loaded(self) -> bool:
         """Whether anything of a load was printed."""
         return self.memory.loaded
+
+    def quotes(self, line: Line) -> bool:
+        """Whether a line is one of a user's text, as `-v` prints it, and no line of the server.
+
+        Where the server's own lines have a level, one without is the rest of such a text once it
+        serves; before that nobody has sent any.
+        """
+        return self.serving and self.prefixed and not line.level and line.record is None
 
     def begin_load(self) -> None:
         """The model is being loaded, or loaded again after sleep."""

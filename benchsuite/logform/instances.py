@@ -9,7 +9,7 @@ from benchsuite.logform.blocks import line_at
 from benchsuite.logform.facts import Crash, Load
 from benchsuite.logform.grammar import parse_table_row, read_table
 from benchsuite.logform.instance import Instance
-from benchsuite.logform.lines import read_line
+from benchsuite.logform.lines import Line, is_prose, read_line
 from benchsuite.logform.start import (
     begins_load,
     parse_exited,
@@ -80,6 +80,15 @@ class Instances:
                 return by_name[name]
         return by_name.get(self._current, by_name.get("", Load()))
 
+    def _is_quoted(self, line: Line, mark: str) -> bool:
+        """Whether a line only repeats what users sent or got, up to and beyond `mark`."""
+        known = self.by_name.get(line.instance)
+        if known is not None and known.quotes(line):
+            return True
+        if line.record is not None:
+            return False
+        return line.level == "D" or is_prose(line.text[: max(0, line.text.find(mark))])
+
     def take_memory(self, block: bytes, position: int, end: int) -> None:
         """A line that may tell a size."""
         if self._memory_line[0] is block and self._memory_line[1] == end:
@@ -88,10 +97,13 @@ class Instances:
         line = read_line(line_at(block, position, end))
         known = self.by_name.get(line.instance)
         instance = known or Instance(line.instance)
+        if instance.quotes(line):
+            return
         if not instance.memory.take(line.text):
             return
         if known is None:
             instance = self.of(line.instance, instance)
+        instance.prefixed = instance.prefixed or bool(line.level)
         self._current = instance.name
         if line.text.rstrip().endswith("MiB") and "buffer" not in line.text:
             self._around.follow(_SIZE_LINES, self._take_size_rest(line.instance))
@@ -107,9 +119,10 @@ class Instances:
     def take_slots(self, block: bytes, position: int, end: int) -> None:
         """`initializing`: the slots are made."""
         raw = line_at(block, position, end)
+        line = read_line(raw)
         slots = parse_slots(raw.decode("utf-8", "replace"))
-        if slots is not None:
-            instance = self.of(read_line(raw).instance)
+        if slots is not None and not self._is_quoted(line, "initializing"):
+            instance = self.of(line.instance)
             instance.begin_serving(slots)
             self._current = instance.name
             self._around.load_began()
@@ -117,15 +130,18 @@ class Instances:
     def take_new_slot(self, block: bytes, position: int, end: int) -> None:
         """`new slot`."""
         raw = line_at(block, position, end)
+        line = read_line(raw)
         n_ctx_slot = parse_new_slot(raw.decode("utf-8", "replace"))
-        if n_ctx_slot is not None:
-            instance = self.of(read_line(raw).instance)
+        if n_ctx_slot is not None and not self._is_quoted(line, "new slot"):
+            instance = self.of(line.instance)
             if instance.n_ctx_slot is None:
                 instance.n_ctx_slot = n_ctx_slot
 
     def take_loading(self, block: bytes, position: int, end: int) -> None:
         """`loading model`, `loading draft model`."""
         line = read_line(line_at(block, position, end))
+        if self._is_quoted(line, "loading "):
+            return
         if "loading draft model" in line.text:
             self.of(line.instance).memory.begin_draft()
         elif begins_load(line.text):
@@ -155,7 +171,10 @@ class Instances:
 
     def take_child(self, block: bytes, position: int, end: int) -> None:
         """A router starts a child, or tells how one ended."""
-        text = read_line(line_at(block, position, end)).text
+        line = read_line(line_at(block, position, end))
+        if self._is_quoted(line, "instance"):
+            return
+        text = line.text
         spawned = parse_spawned(text)
         if spawned is not None:
             name, port = spawned
@@ -176,7 +195,7 @@ class Instances:
         """Where the server listens."""
         line = read_line(line_at(block, position, end))
         url = parse_listening(line.text)
-        if url is not None:
+        if url is not None and not self._is_quoted(line, "listening"):
             self.of(line.instance).listening = url
 
     def take_used_device(self, block: bytes, position: int, end: int) -> None:

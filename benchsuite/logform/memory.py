@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
+from benchsuite.logform.caches import Cache, sum_caches
 from benchsuite.logform.facts import (
     Buffer,
     Context,
@@ -23,96 +24,19 @@ from benchsuite.logform.facts import (
     RsBuffer,
     RsSize,
     TableRow,
-    Total,
 )
-from benchsuite.logform.grammar import Grammar, looks_like_kv, parse_memory, parse_size_rest
-
-_HALF_QUANTUM = 0.005
-_EPSILON = 1e-6
-_LATENT_PADDING_MIB = 0.1
-"""ik_llama: a latent cache's buffer exceeds its self size by hundredths a device (0.03 seen)."""
-
+from benchsuite.logform.grammar import (
+    Grammar,
+    is_torn,
+    looks_like_kv,
+    looks_like_rs,
+    parse_memory,
+    parse_size_rest,
+)
 
 _MOST = 4096
 """More lines than this are no load of a model; a bound for hostile logs."""
 _MOST_UNREADABLE = 20
-
-
-class _Cache:
-    """The lines of one cache: its buffers, then the line that sums them."""
-
-    def __init__(self, label: str = "") -> None:
-        self.label = label
-        self.buffers: list[KvBuffer] | list[RsBuffer] = []
-        self.size: KvSize | RsSize | None = None
-        self.latent = False
-        self.size_line = ""
-
-    @property
-    def printed_mib(self) -> float:
-        return sum(buffer.mib for buffer in self.buffers)
-
-    @property
-    def is_probe(self) -> bool:
-        """All buffers are 0.00 MiB though the cache has a size, or has none yet."""
-        if not self.buffers or self.printed_mib > 0:
-            return False
-        return self.size is None or self.size.mib > _HALF_QUANTUM * (len(self.buffers) + 1)
-
-    @property
-    def is_decoy(self) -> bool:
-        """A `size = 0.00 MiB (..., 0 layers, ...)` line with no buffer (DSV4 models)."""
-        return not self.buffers and self.size is not None and self.size.mib == 0
-
-
-class _Sum(msgspec.Struct):
-    total: Total | None
-    probed: bool
-    unreadable: list[str]
-    notes: list[str]
-
-
-def _sum_caches(caches: list[_Cache]) -> _Sum:
-    """Sum caches by their buffers, checked against their size lines."""
-    unreadable: list[str] = []
-    notes: list[str] = []
-    real = [cache for cache in caches if not (cache.is_probe or cache.is_decoy)]
-    probed = any(cache.is_probe for cache in caches)
-    with_buffers = any(cache.buffers for cache in real)
-    mib, terms = 0.0, 0
-    for cache in real:
-        printed, count = cache.printed_mib, len(cache.buffers)
-        if cache.size is None:
-            mib, terms = mib + printed, terms + count
-            continue
-        size = cache.size.mib
-        excess = printed - size
-        if not cache.buffers:
-            if with_buffers:
-                unreadable.append(f"a size line without a buffer line: {cache.size_line}")
-            mib, terms = mib + size, terms + 1
-        elif abs(excess) <= _HALF_QUANTUM * (count + 1) + _EPSILON:
-            mib, terms = mib + printed, terms + count
-        elif any(buffer.device.startswith("Meta(") for buffer in cache.buffers):
-            # tensor split (#23792): the buffer line is one device's share
-            notes.append(
-                f"buffers of {printed:.2f} MiB are one device's share of {size:.2f} MiB "
-                f"(tensor split), the size line counts: {cache.size_line}"
-            )
-            mib, terms = mib + size, terms + 1
-        elif cache.latent and 0 < excess <= _LATENT_PADDING_MIB * count:
-            notes.append(
-                f"buffers of {printed:.2f} MiB hold padding beyond {size:.2f} MiB (ik_llama), "
-                f"the buffers count: {cache.size_line}"
-            )
-            mib, terms = mib + printed, terms + count
-        else:
-            unreadable.append(
-                f"buffers sum to {printed:.2f} MiB but the size line says {size:.2f} MiB: "
-                f"{cache.size_line}"
-            )
-    total = Total(round(mib, 2), terms) if real and not unreadable else None
-    return _Sum(total, probed, unreadable, notes)
 
 
 class _ContextMemory:
@@ -120,12 +44,13 @@ class _ContextMemory:
 
     def __init__(self, context: Context) -> None:
         self.context: Context = context
-        self.kv: list[_Cache] = []
-        self.rs: list[_Cache] = []
+        self.kv: list[Cache] = []
+        self.rs: list[Cache] = []
         self.buffers: list[Buffer] = []
         self.label = ""
         self.computed = False  # its compute buffers were printed: it is complete
         self.unreadable: list[str] = []
+        self.unreadable_rs: list[str] = []
         self._lines = 0
 
     @property
@@ -169,6 +94,17 @@ class _ContextMemory:
         else:
             self._take_buffer(msgspec.structs.replace(value, context=self.context))
 
+    def of_target(self) -> _ContextMemory:
+        """The same as the memory of the target context."""
+        replace = msgspec.structs.replace
+        for cache in [*self.kv, *self.rs]:
+            cache.buffers = [replace(b, context="target") for b in cache.buffers]  # type: ignore[assignment]  # each list is of one type
+            if cache.size is not None:
+                cache.size = replace(cache.size, context="target")
+        self.buffers = [replace(b, context="target") for b in self.buffers]
+        self.context = "target"
+        return self
+
     def _take_buffer(self, buffer: Buffer) -> None:
         if buffer.kind in ("compute", "vision"):
             # printed anew when the graph is reserved anew
@@ -187,25 +123,26 @@ class _ContextMemory:
         if len(self.unreadable) < _MOST_UNREADABLE:
             self.unreadable.append(why)
 
-    def _open(self, caches: list[_Cache], label: str) -> _Cache:
+    def _open(self, caches: list[Cache], label: str) -> Cache:
         if not caches or caches[-1].size is not None or caches[-1].label != label:
-            caches.append(_Cache(label))
+            caches.append(Cache(label))
         return caches[-1]
 
-    def _close(self, caches: list[_Cache], found: Grammar, line: str) -> None:
+    def _close(self, caches: list[Cache], found: Grammar, line: str) -> None:
         value = found.value
         last = caches[-1] if caches else None
         if last is None or last.size is not None:
             repeated = last is not None and last.size is not None and last.size.mib == value.mib
             if found.kind == "self_size" and repeated:
                 return  # ik_llama has printed one self size twice, in two spellings
-            last = _Cache(self.label)
+            last = Cache(self.label)
             caches.append(last)
         value = msgspec.structs.replace(value, context=self.context)
         if isinstance(value, KvSize):
             value = msgspec.structs.replace(value, cache=last.label)
         last.size = value
         last.latent = found.latent
+        last.sums_all = found.kind == "self_size"
         last.size_line = line
 
 
@@ -245,6 +182,10 @@ class MemoryReader:
 
     def begin_serving(self) -> None:
         """The slots were made."""
+        if self._serving and not self._in_draft and self._draft.begun:
+            # a server that was started again, of whose load only these lines are there
+            self._target = self._draft.of_target()
+            self._draft = _ContextMemory("draft")
         self._serving = True
         self._in_models = self._in_probe = False
 
@@ -256,19 +197,32 @@ class MemoryReader:
         """
         found = parse_memory(text)
         if found is None:
-            if not self._in_probe and looks_like_kv(text, loading=not self._serving):
-                self._current().fail(f"no known form: {text.strip()}")
-                return True
-            return False
+            return not self._in_probe and self._take_unknown(text)
         if found.kind == "buffer" and found.value.kind == "model":
             self._take_model(found, text)
             return True
         self._in_models = False
+        if "kv self size" in text and self._target.kv:
+            self._restart()  # 2023, when no server had a draft: another load
         if self._in_probe:
             if found.kind in ("kv_buffer", "kv_size", "self_size"):
                 self.probed = True
             return True
         self._current(found).take(found, text)
+        return True
+
+    def _take_unknown(self, text: str) -> bool:
+        """Note a line that no form takes if it claims a size; False if it does not."""
+        if looks_like_kv(text, loading=not self._serving):
+            self._current().fail(f"no known form: {text.strip()}")
+        elif not self._serving and is_torn(text):
+            self._current().fail(f"a part of a line: {text.strip()}")
+        elif looks_like_rs(text):
+            unreadable = self._current().unreadable_rs
+            if len(unreadable) < _MOST_UNREADABLE:
+                unreadable.append(f"no known form: {text.strip()}")
+        else:
+            return False
         return True
 
     def take_size_rest(self, text: str) -> None:
@@ -328,8 +282,10 @@ class MemoryReader:
             partial: More KV lines may come; the total is then unknown.
         """
         target, draft = self._target, self._draft
-        kv, draft_kv = _sum_caches(target.kv), _sum_caches(draft.kv)
-        rs = _sum_caches(target.rs)
+        settled = self._serving or target.computed
+        kv = sum_caches(target.kv, one_load=True, settled=settled)
+        draft_kv = sum_caches(draft.kv)
+        rs = sum_caches(target.rs)
         caches = [c for c in target.kv + draft.kv if not (c.is_probe or c.is_decoy)]
         recurrent = [c for c in target.rs + draft.rs if not (c.is_probe or c.is_decoy)]
         sizes = tuple(c.size for c in caches if isinstance(c.size, KvSize))
@@ -342,14 +298,14 @@ class MemoryReader:
             draft_kv=draft_kv.total if draft.complete and not draft.unreadable else None,
             rs_buffers=tuple(b for c in recurrent for b in c.buffers if isinstance(b, RsBuffer)),
             rs_sizes=tuple(c.size for c in recurrent if isinstance(c.size, RsSize)),
-            rs=None if partial and not target.computed else rs.total,
+            rs=None if target.unreadable_rs or (partial and not target.computed) else rs.total,
             buffers=tuple(target.buffers + draft.buffers),
             exit_table=exit_table,
             fit_table=fit_table,
             probed=self.probed or kv.probed,
             unreadable=tuple(target.unreadable + kv.unreadable),
             unreadable_draft=tuple(draft.unreadable + draft_kv.unreadable),
-            unreadable_rs=tuple(rs.unreadable),
+            unreadable_rs=tuple(target.unreadable_rs + rs.unreadable),
             notes=tuple(kv.notes + draft_kv.notes + rs.notes),
         )
 

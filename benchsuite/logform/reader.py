@@ -19,6 +19,7 @@ from benchsuite.logform.blocks import (
     line_at,
 )
 from benchsuite.logform.crash import CrashReader
+from benchsuite.logform.encoding import ToUtf8
 from benchsuite.logform.events import EventReader
 from benchsuite.logform.facts import (
     CacheState,
@@ -69,6 +70,7 @@ class LogReader:
         self._cache_state: CacheState | None = None
         self._prompt_cache: bool | None = None
         self._checkpoint_limit: int | None = None
+        self._to_utf8 = ToUtf8()
         self._partial = b""
         self._skipping = False  # within a line of which enough was kept
         self._tail = Tail()
@@ -161,6 +163,7 @@ class LogReader:
         """
         self._bytes_read += len(chunk)
         self._finished = False
+        chunk = self._to_utf8.take(chunk)
         for start in range(0, len(chunk), BLOCK_BYTES):
             self._feed_piece(chunk[start : start + BLOCK_BYTES])
 
@@ -182,6 +185,7 @@ class LogReader:
 
     def finish(self) -> LogFacts:
         """Everything that was read; the log has ended, so a last line without newline counts."""
+        self._partial += self._to_utf8.finish()
         if self._partial:
             block, self._partial, self._skipping = self._partial + b"\n", b"", False
             self._read_block(block, len(block))

@@ -10,6 +10,7 @@ import msgspec
 from benchsuite.logform.facts import LogFacts
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Measurement, Unmeasured
+from benchsuite.report.json import document, measured
 from benchsuite.report.layout import Style, columns, cut, safe, wrap
 from benchsuite.units import format_value
 
@@ -31,6 +32,10 @@ class LogInspection(msgspec.Struct, frozen=True):
     def unreadable(self) -> tuple[str, ...]:
         """Why KV memory, of target or draft, or recurrent state is unknown; each once."""
         found = [f"unreadable: {text}" for text in self.facts.unreadable]
+        for load in self.facts.loads:  # of a router's other children
+            if load.instance != self.facts.load.instance:
+                others = load.unreadable + load.unreadable_draft + load.unreadable_rs
+                found += [f"unreadable: [{load.instance}] {text}" for text in others]
         if not found:
             lost = [u.reason for u in self.unmeasured if u.name in ("kv_mib", "rs_mib")]
             found = [f"unreadable: {reason}" for reason in lost]
@@ -61,16 +66,7 @@ def render_inspection_json(found: LogInspection) -> bytes:
         "slots": facts.n_slots,
         "n_ctx_slot": facts.n_ctx_slot,
         "kv_unified": facts.kv_unified,
-        "measurements": [
-            {
-                "name": m.name,
-                "labels": m.labels,
-                "value": m.value,
-                "unit": m.unit,
-                "source": m.source,
-            }
-            for m in found.measurements
-        ],
+        "measurements": measured(found.measurements),
         "kv_buffers": facts.kv_buffers,
         "kv_sizes": facts.kv_sizes,
         "rs_buffers": facts.rs_buffers,
@@ -86,7 +82,7 @@ def render_inspection_json(found: LogInspection) -> bytes:
         "notes": facts.load.notes,
         "unreadable": found.unreadable,
     }
-    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+    return document(body)
 
 
 def render_inspection(found: LogInspection, style: Style | None = None) -> str:

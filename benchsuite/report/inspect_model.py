@@ -10,6 +10,7 @@ from benchsuite.metrics.kv_formula import CacheSettings, ExpectedMemory
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Measurement, ModelFacts
 from benchsuite.model.shape import AttentionLayer, ModelShape, UnknownMemory
+from benchsuite.report.json import document, measured
 from benchsuite.report.layout import Style, columns, cut, safe, wrap
 from benchsuite.units import MIB, format_number, format_value
 
@@ -62,10 +63,7 @@ def render_model_json(found: ModelInspection) -> bytes:
         "n_ctx_seq": None,
         "caches": [],
         "state": None,
-        "measurements": [
-            {"name": m.name, "labels": m.labels, "value": m.value, "unit": m.unit}
-            for m in found.measurements
-        ],
+        "measurements": measured(found.measurements),
         "notes": found.notes,
         "unreadable": found.unreadable,
     }
@@ -76,7 +74,7 @@ def render_model_json(found: ModelInspection) -> bytes:
         ]
         if (state := expected.state) is not None:
             body["state"] = {**msgspec.to_builtins(state), "mib": state.mib}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+    return document(body)
 
 
 def render_model(found: ModelInspection, style: Style | None = None) -> str:

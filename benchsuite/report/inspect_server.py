@@ -10,6 +10,7 @@ from benchsuite.client.props import Props
 from benchsuite.client.slots import Slot
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Measurement
+from benchsuite.report.json import document, measured
 from benchsuite.report.layout import Style, columns, cut, safe, wrap
 from benchsuite.units import format_value
 
@@ -101,16 +102,7 @@ def render_server_json(found: ServerInspection) -> bytes:
         "n_ctx_slot": values.get("n_ctx_slot"),
         "kv_unified": None,  # not told over HTTP
         "slot_states": found.slots,
-        "measurements": [
-            {
-                "name": m.name,
-                "labels": m.labels,
-                "value": m.value,
-                "unit": m.unit,
-                "source": m.source,
-            }
-            for m in found.measurements
-        ],
+        "measurements": measured(found.measurements),
         "unmeasured": [
             {"name": "kv_mib", "reason": KV_REASON},
             {"name": "kv_unified", "reason": UNIFIED_REASON},
@@ -120,7 +112,7 @@ def render_server_json(found: ServerInspection) -> bytes:
         "hints": [problem.hint for problem in found.problems if problem.hint],
         "unreadable": found.unreadable,
     }
-    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+    return document(body)
 
 
 def render_server(found: ServerInspection, style: Style | None = None) -> str:

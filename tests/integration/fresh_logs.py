@@ -47,7 +47,7 @@ def serve(binary: ServerBinary, model: Path, folder: Path, flags: Sequence[str])
             guard=guard,
         )
         try:
-            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 30))
+            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 60))
             props = ask(server, "/props")[1]
             replies = []
             for words in (20, 30):
