@@ -15,6 +15,7 @@ import msgspec
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.evidence import Tokens
 from benchsuite.collect.explain import Asked, TokenBook
+from benchsuite.collect.prefix import common_prefix
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
 
@@ -151,15 +152,3 @@ def _bound(prompt: Tokens, held: Tokens, left: Tokens | None, other: Asked) -> i
     if common < len(held.ids):
         return common
     return common + (other.reply.output_tokens or len(prompt.ids))
-
-
-def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the longest common prefix."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

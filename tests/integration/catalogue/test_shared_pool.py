@@ -27,7 +27,7 @@ def test_joiners_that_pay_again_are_caught(desk: Desk, extra: list[str], variant
     server = wrapper(desk.folder / "llama-server", extra)
     done = desk.run("run", "shared-pool", "--variant", variant, "--server", str(server))
     assert done.code == 1, done.text
-    assert "changed from 417 to 0" in done.text
+    assert "changed from 417 tokens to 0 tokens" in done.text
     assert "must be at least 400" in done.text
 
 

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchsuite.client.body import ChatParts, completion_reply, read_timings
+from benchsuite.client.body import (
+    ChatParts,
+    CompletionParts,
+    completion_reply,
+    copies_asked,
+    read_timings,
+)
 from benchsuite.client.fields import read_piece
-from benchsuite.client.reply import Stamps
+from benchsuite.client.reply import Reply, Stamps
 from benchsuite.errors import ServerLiedError
 
 STAMPS = Stamps(scheduled_ns=1, sent_ns=2)
@@ -133,3 +139,38 @@ def test_a_token_has_an_id_and_a_text() -> None:
     for wrong in ("x", {"piece": "h"}, {"id": True, "piece": "h"}, {"id": "1"}):
         with pytest.raises(ServerLiedError):
             read_piece(wrong, "/tokenize")
+
+
+def _copies(*events: dict[str, Any], wanted: int = 2) -> Reply | None:
+    parts = CompletionParts(wanted)
+    for event in events:
+        parts.take(event)
+    return parts.reply(STAMPS, ())
+
+
+def test_several_completions_are_told_apart_by_their_index() -> None:
+    """They come interleaved, each with an end of its own; the reply's own are the first one's."""
+    reply = _copies(
+        {"index": 1, "content": " b", "stop": False},
+        {"index": 0, "content": " a", "stop": False},
+        _final(index=1, content="", id_slot=3),
+        _final(index=0, content="", tokens_predicted=5),
+    )
+    assert reply is not None
+    assert (reply.text, reply.slot, reply.output_tokens) == (" a", 1, 5)
+    assert [(c.text, c.slot, c.output_tokens) for c in reply.copies] == [(" a", 1, 5), (" b", 3, 8)]
+    assert reply.generated_tokens == 13
+
+
+def test_fewer_completions_than_asked_for_are_a_lie() -> None:
+    """A build that does not know `n_cmpl` sends one."""
+    with pytest.raises(ServerLiedError, match="asked for 2 completions of a prompt and sent 1"):
+        _copies(_final(content=" a"))
+    assert _copies({"index": 0, "content": " a"}) is None  # cut off before any end
+
+
+def test_either_name_asks_for_several() -> None:
+    """`n` is the other name of `n_cmpl`; nothing else counts."""
+    assert copies_asked({"n_cmpl": 3}) == 3
+    assert copies_asked({"n": 2}) == 2
+    assert copies_asked({}) == 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.client.reply import Copy, Reply, Stamps, Timings
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 
 
@@ -64,3 +65,19 @@ def test_large_counters_are_only_as_exact_as_they_are_printed() -> None:
     assert contradictions_with_counters(
         {"prompt_tokens_total": 900000.0}, {"prompt_tokens_total": 900010.0}, [reply]
     )
+
+
+def test_copies_may_be_counted_once_or_each() -> None:
+    """10434 counts the shared prompt once, 10092 once for each copy; anything else is a lie."""
+    copy = Copy("", 0, 50, 8, None)
+    reply = msgspec.structs.replace(_reply(50, 0, 50), copies=(copy, copy, copy))
+    before = {"prompt_tokens_total": 0.0, "tokens_predicted_total": 0.0}
+    for counted, problems in ((50.0, 0), (150.0, 0), (100.0, 1)):
+        after = {"prompt_tokens_total": counted, "tokens_predicted_total": 24.0}
+        assert len(contradictions_with_counters(before, after, [reply])) == problems
+
+
+def test_each_copy_must_add_up() -> None:
+    """A copy's cached and evaluated tokens make the one prompt that all share."""
+    reply = msgspec.structs.replace(_reply(50, 40, 10), copies=(Copy("", 40, 9, 8, None),))
+    assert "make 49, but the reply counts 50" in str(contradiction_in(reply))

@@ -26,6 +26,7 @@ from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     IdleStep,
+    LoadStep,
     PromptSpec,
     RequestSpec,
     RestartStep,
@@ -299,3 +300,42 @@ def test_other_steps_are_handed_out() -> None:
     """The driver knows no processes and no files."""
     _, seen = _drive([RestartStep(line=3)])
     assert seen.other == [RestartStep(line=3)]
+
+
+def test_a_load_sends_every_request_once_and_no_more_at_a_time() -> None:
+    """Each with the next seed's prompt after the same prefix; measured as one step."""
+    step = LoadStep("many", 7, 3, PromptSpec(tokens=4, seed=5), _text("shared"), max_tokens=2)
+    server, seen = _drive([step])
+    prompts = [what for kind, what, _ in server.sent]
+    assert len(set(prompts)) == 7
+    assert all(prompt.startswith("shared ") for prompt in prompts)
+    assert server.most_at_once == 3
+    (load,) = seen.loads
+    assert sorted(s.labels["request"] for s in load.served) == [str(i) for i in range(1, 8)]
+    assert seen.served == list(load.served)
+    assert load.served[0].words.endswith(" of load many")
+
+
+def test_a_load_of_the_same_prompt_sends_one_text() -> None:
+    """For what caches make of repeats."""
+    server, _ = _drive([LoadStep("same", 4, 2, PromptSpec(tokens=4, seed=5), same=True)])
+    assert len({what for _, what, _ in server.sent}) == 1
+
+
+def test_a_refused_request_of_a_load_is_kept_and_the_load_goes_on() -> None:
+    """A server's own error is a count; a lost connection ends the step."""
+
+    class Refusing(Server):
+        async def complete(self, prompt: str, fields: dict[str, Any]) -> Reply:
+            if len(self.sent) == 1:
+                self.sent.append(("complete", prompt, fields))
+                raise RequestRefusedError("no", status=500)
+            return await super().complete(prompt, fields)
+
+    step = LoadStep("many", 4, 2, PromptSpec(tokens=4))
+    _, seen = _drive([step], server=Refusing())
+    (load,) = seen.loads
+    assert len(load.served) == 3
+    assert [(r.status, r.message) for r in load.refused] == [(500, "no")]
+    with pytest.raises(ConnectionLostError):
+        _drive([step], server=Server(break_at=2))

@@ -17,7 +17,9 @@ from benchsuite.model.scenario import (
     CompleteStep,
     ConcurrentlyStep,
     FlagNeed,
+    Growth,
     IdleStep,
+    LoadStep,
     Regression,
     SameAs,
     Scenario,
@@ -338,7 +340,10 @@ def test_a_name_that_cannot_be_a_folder_is_refused() -> None:
             "{metric: kv_mib, same_as: {variant: B}, variants: [B]}",
             "variant 'B' would be compared with itself only",
         ),
-        ("{metric: kv_mib, same_as: {}}", "'same_as' names neither a variant nor a session"),
+        (
+            "{metric: kv_mib, same_as: {}}",
+            "'same_as' names neither a variant nor a session or request",
+        ),
         ("{metric: kv_mib, same_as: {session: A}}", "'same_as: {session}' needs a selector"),
         (
             '{metric: \'slot{session="A",turn="1"}\', same_as: {session: A}}',
@@ -533,3 +538,89 @@ def test_another_request_can_be_the_reference(same: str, expected: str | None) -
         assert parse_scenario(text).gates[0].same_as == SameAs(request="two")
     else:
         assert expected in problems(text)[0]
+
+
+LOADED = (
+    "title: t\nsessions:\n  A: {secret: bebo}\n  B: {secret: dazo}\nsteps:\n"
+    "  - load: {as: many, requests: 8, concurrency: 2, prompt: {tokens: 9, seed: 3}}\n"
+    "  - complete: {id: c, prompt: {tokens: 9}, request: {n_cmpl: 3}}\n"
+    "  - turn: {session: A, user: {tokens: 9}}\n"
+    "  - turn: {session: B, user: {tokens: 9}}\n"
+    "  - snapshot: used\n"
+)
+
+
+def loaded(text: str) -> str:
+    """The only problem of a file with more lines, without its place."""
+    found = problems(text)
+    assert len(found) == 1, found
+    return found[0].split(": ", 1)[1]
+
+
+def test_loads_copies_secrets_and_growth() -> None:
+    """Each arrives in its type, and gates know the series that they make."""
+    gates = (
+        "gates:\n"
+        "  - {metric: 'requests_failed{step=\"many\"}', equals: 0}\n"
+        '  - {metric: \'text{copy="3",request="c"}\', equals: x}\n'
+        "  - {metric: 'anon_mib{at=\"used\"}', growth: {since: ready, min: -1, max: 2 GiB}}\n"
+    )
+    found = parse_scenario(LOADED + gates)
+    load = found.steps[0]
+    assert isinstance(load, LoadStep)
+    assert (load.name, load.requests, load.concurrency, load.same) == ("many", 8, 2, False)
+    assert [load.prompt_of(i).seed for i in range(3)] == [3, 4, 5]
+    assert found.sessions["A"].secret == "bebo"
+    assert found.gates[2].growth == Growth("ready", -1.0, 2048.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("concurrency: 2", "concurrency: 9", "load 'many': concurrency 9 is above the 8 requests"),
+        ("B: {secret: dazo}", "B: {secret: Beb}", "the secret of session 'B' is part of that of"),
+        ("secret: dazo", "secret: ' '", "the secret of session 'B' is empty"),
+        ("n_cmpl: 3", "n_cmpl: many", "'n_cmpl' is a whole number of completions"),
+        ("n_cmpl: 3", "n_cmpl: 3, n: 2", "'n' and 'n_cmpl' are two names of one field"),
+        ("secret: bebo", "request: {n: 2}", "'n' asks for several replies, and a conversation"),
+    ],
+)
+def test_what_a_load_or_copy_cannot_mean_is_refused(old: str, new: str, expected: str) -> None:
+    """Before anything starts, at its line."""
+    assert loaded(LOADED.replace(old, new)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("gate", "expected"),
+    [
+        (
+            "{metric: 'requests_failed{step=\"lots\"}', equals: 0}",
+            "no step is called 'lots'",
+        ),
+        (
+            '{metric: \'text{copy="4",request="c"}\', equals: x}',
+            "no 'complete' step asks for copy '4'",
+        ),
+        (
+            "{metric: 'text{request=\"c\"}', same_as: {request: d}}",
+            "no 'complete' step has the id 'd'",
+        ),
+        (
+            "{metric: 'anon_mib{at=\"used\"}', growth: {since: uesd, max: 1}}",
+            "no 'snapshot' step makes 'uesd'; did you mean 'used'?",
+        ),
+        (
+            "{metric: 'anon_mib{at=\"used\"}', growth: {since: used, max: 1}}",
+            "snapshot 'used' would be compared with itself only",
+        ),
+        ("{metric: 'anon_mib{at=\"used\"}', growth: {since: ready}}", "'growth' has no limit"),
+        (
+            "{metric: 'anon_mib{at=\"used\"}', growth: {since: ready, min: 2, max: 1}}",
+            "min 2 is above max 1; nothing can meet both",
+        ),
+        ("{metric: kv_mib, growth: {since: ready, max: 1}}", "'growth' is from one snapshot to"),
+    ],
+)
+def test_gates_on_loads_copies_and_growth_are_checked(gate: str, expected: str) -> None:
+    """A gate that could never hold, or never fail, is one problem."""
+    assert loaded(f"{LOADED}gates:\n  - {gate}\n").startswith(expected)
