@@ -68,9 +68,15 @@ class LlamaClient:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         timeout = httpx.Timeout(idle_seconds, connect=min(_CONNECT_SECONDS, idle_seconds))
         try:
-            secure = httpx.URL(self.base_url).scheme == "https"
+            url = httpx.URL(self.base_url)
         except httpx.InvalidURL as error:
             raise ConfigError(f"'{base_url}' is not a URL: {error}") from error
+        if url.userinfo:  # it would be printed and recorded with the URL
+            raise ConfigError(
+                f"the URL of {url.host} holds a user or a password",
+                hint="leave them out; llama-server takes a key: --api-key-env NAME",
+            )
+        secure = url.scheme == "https"
         self._http = httpx.AsyncClient(
             base_url=self.base_url,
             headers=headers,
@@ -331,7 +337,7 @@ class LlamaClient:
     def _decode(self, path: str, content: bytes) -> Any:
         try:
             return msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConnectionLostError(
                 f"{self.base_url}{path} did not answer with JSON but with {_quoted(content)}",
                 hint="is this the address of a llama-server?",
@@ -365,7 +371,7 @@ class LlamaClient:
             )
         try:
             _, kind, message = _error_of(msgspec.json.decode(content))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ConnectionLostError(
                 f"{where} answered {status} with {self._kind_of(response, content)}",
                 hint="is this the address of a llama-server?",

@@ -204,9 +204,9 @@ class LogReader:
                 self._continue(block, end + 1, limit)
             if self._load_began:
                 self._load_began = False
-                hits[number:] = sorted(
-                    hits[number:] + self._find_bare(block, end, limit), key=by_position
-                )
+                new = self._find_bare(block, end, limit)
+                if new:
+                    hits[number:] = sorted(hits[number:] + new, key=by_position)
         self._take_cache_state(block, limit)
         self._offset += limit
         self._tail.add(block, limit)
