@@ -19,7 +19,8 @@ _BEFORE_BYTES = 2048
 _WARNING_LINES = 10
 _WARNING_MARKS = (b"W ", b"WARN", b'"warn')
 """In every line of level W: `0.01.2 W srv`, ik_llama's `WARN [`, JSON's `"level":"warn"`."""
-_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
+_ORDERLY, _LOADING = b"cleaning up before exit", b"loading model"
+_MARKS = tuple(dict.fromkeys((*CRASH_MARKS, *FAILURE_MARKS, _ORDERLY, _LOADING)))
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -74,12 +75,24 @@ class Tail:
             tail = tail[tail.find(b"\n") + 1 :]
         readers = {name: CrashReader(reader.crash) for name, reader in crashes.items()}
         failures = FailureReader()
+        contradicted: dict[str, bool] = {}  # crashes told here -> whether an orderly end followed
         for raw in marked_lines(tail, _MARKS):
             line = read_line(raw)
             if raw.startswith(b"# "):
                 continue
             failures.take(line, serving=serving(line.instance))
-            readers.setdefault(line.instance, CrashReader()).take(line)
+            if readers.setdefault(line.instance, CrashReader()).take(line):
+                contradicted[line.instance] = False
+            elif line.instance in contradicted:
+                if _ORDERLY in raw:
+                    contradicted[line.instance] = True
+                elif (
+                    _LOADING in raw
+                ):  # another life of it, whose end says nothing of the one before
+                    del contradicted[line.instance]
+        for name, orderly in contradicted.items():
+            if orderly:  # a text that a user sent, printed raw
+                del readers[name]
         warned = [
             text
             for raw in marked_lines(tail, _WARNING_MARKS)
