@@ -89,14 +89,19 @@ class LlamaClient:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         connect = min(_CONNECT_SECONDS, self._idle_seconds)
         try:
-            secure = httpx.URL(self.base_url).scheme == "https"
+            url = httpx.URL(self.base_url)
         except httpx.InvalidURL as error:
             raise ConfigError(f"'{self.base_url}' is not a URL: {error}") from error
+        if url.userinfo:  # it would be printed and recorded with the URL
+            raise ConfigError(
+                f"the URL of {url.host} holds a user or a password",
+                hint="leave them out; llama-server takes a key: --api-key-env NAME",
+            )
         return httpx.AsyncClient(
             base_url=self.base_url,
             headers=headers,
             timeout=httpx.Timeout(self._idle_seconds, connect=connect),
-            transport=RetiringTransport(verify=secure),
+            transport=RetiringTransport(verify=url.scheme == "https"),
             follow_redirects=False,
             trust_env=False,
         )
@@ -406,7 +411,7 @@ class LlamaClient:
     def _decode(self, path: str, content: bytes) -> Any:
         try:
             return msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConnectionLostError(
                 f"{self.base_url}{path} did not answer with JSON but with {_quoted(content)}",
                 hint="is this the address of a llama-server?",
@@ -440,7 +445,7 @@ class LlamaClient:
             )
         try:
             _, kind, message = _error_of(msgspec.json.decode(content))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ConnectionLostError(
                 f"{where} answered {status} with {self._kind_of(response, content)}",
                 hint="is this the address of a llama-server?",

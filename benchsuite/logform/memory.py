@@ -37,6 +37,7 @@ from benchsuite.logform.grammar import (
 _MOST = 4096
 """More lines than this are no load of a model; a bound for hostile logs."""
 _MOST_UNREADABLE = 20
+_DRAFT_ENDS = "the log ends within the load of the draft's context, so its lines may be incomplete"
 
 
 class _ContextMemory:
@@ -77,7 +78,7 @@ class _ContextMemory:
             return
         self._lines += 1
         if found.kind == "cache":
-            self.label = value
+            self._announce(value, line)
         elif found.kind == "kv_buffer":
             value = msgspec.structs.replace(
                 value, context=self.context, cache=value.cache or self.label
@@ -93,6 +94,12 @@ class _ContextMemory:
             self._close(self.rs, found, line)
         else:
             self._take_buffer(msgspec.structs.replace(value, context=self.context))
+
+    def _announce(self, label: str, line: str) -> None:
+        """Another cache is created; the one announced before must have been told by now."""
+        if self.label and not any(cache.label == self.label for cache in self.kv):
+            self.fail(f"cache '{self.label}' was announced and has no lines before: {line.strip()}")
+        self.label = label
 
     def of_target(self) -> _ContextMemory:
         """The same as the memory of the target context."""
@@ -160,6 +167,7 @@ class MemoryReader:
         self._in_models = False  # within a run of model buffer lines
         self._in_probe = False
         self._serving = False
+        self._drafts_by_slot = False
 
     @property
     def loaded(self) -> bool:
@@ -208,6 +216,11 @@ class MemoryReader:
             if found.kind in ("kv_buffer", "kv_size", "self_size"):
                 self.probed = True
             return True
+        if self._serving and found.kind == "kv_buffer" and not self._drafts_by_slot:
+            # early 2025: a draft context for each slot; the one made at the load was freed
+            self._drafts_by_slot = True
+            if self._draft.begun:
+                self._draft = _ContextMemory("draft")
         self._current(found).take(found, text)
         return True
 
@@ -290,12 +303,15 @@ class MemoryReader:
         recurrent = [c for c in target.rs + draft.rs if not (c.is_probe or c.is_decoy)]
         sizes = tuple(c.size for c in caches if isinstance(c.size, KvSize))
         partial = partial or not (self._serving or target.complete)
+        draft_unreadable = draft.unreadable + draft_kv.unreadable
+        if draft.begun and not draft.complete:
+            draft_unreadable.append(_DRAFT_ENDS)
         return Load(
             kv_buffers=tuple(b for c in caches for b in c.buffers if isinstance(b, KvBuffer)),
             kv_sizes=sizes,
             kv=None if target.unreadable or partial else kv.total,
             kv_unified=_unified([size for size in sizes if size.context == "target"]),
-            draft_kv=draft_kv.total if draft.complete and not draft.unreadable else None,
+            draft_kv=draft_kv.total if not draft_unreadable else None,
             rs_buffers=tuple(b for c in recurrent for b in c.buffers if isinstance(b, RsBuffer)),
             rs_sizes=tuple(c.size for c in recurrent if isinstance(c.size, RsSize)),
             rs=None if target.unreadable_rs or (partial and not target.computed) else rs.total,
@@ -304,7 +320,7 @@ class MemoryReader:
             fit_table=fit_table,
             probed=self.probed or kv.probed,
             unreadable=tuple(target.unreadable + kv.unreadable),
-            unreadable_draft=tuple(draft.unreadable + draft_kv.unreadable),
+            unreadable_draft=tuple(draft_unreadable),
             unreadable_rs=tuple(target.unreadable_rs + rs.unreadable),
             notes=tuple(kv.notes + draft_kv.notes + rs.notes),
         )

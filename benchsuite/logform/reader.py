@@ -30,7 +30,7 @@ from benchsuite.logform.facts import (
     SlotTiming,
 )
 from benchsuite.logform.instances import MOST_INSTANCES, Instances
-from benchsuite.logform.lines import LINE_BYTES, read_line
+from benchsuite.logform.lines import LINE_BYTES, is_prose, read_line
 from benchsuite.logform.slots import DECODE_LINES, SlotReader, parse_cache_state
 from benchsuite.logform.start import (
     parse_build,
@@ -210,9 +210,9 @@ class LogReader:
                 self._continue(block, end + 1, limit)
             if self._load_began:
                 self._load_began = False
-                hits[number:] = sorted(
-                    hits[number:] + self._find_bare(block, end, limit), key=by_position
-                )
+                new = self._find_bare(block, end, limit)
+                if new:
+                    hits[number:] = sorted(hits[number:] + new, key=by_position)
         self._take_cache_state(block, limit)
         self._offset += limit
         self._tail.add(block, limit)
@@ -309,7 +309,9 @@ class LogReader:
         """Only the last line of it counts."""
         while (position := block.rfind(_CACHE_STATE, 0, limit)) >= 0:
             found = parse_cache_state(block[position : block.find(b"\n", position)])
-            if found is not None:
+            start = block.rfind(b"\n", 0, position) + 1
+            message = read_line(block[start:position]).text
+            if found is not None and not is_prose(message):
                 self._cache_state = found
                 return
             limit = position
@@ -349,8 +351,13 @@ class LogReader:
             self._note_crash(raw)
 
     def _take_build(self, block: bytes, position: int, end: int) -> None:
-        if self._build is None:
-            self._build = parse_build(line_at(block, position, end).decode("utf-8", "replace"))
+        if self._build is not None:
+            return
+        raw = line_at(block, position, end)
+        line = read_line(raw)
+        before = line.text.partition("build")[0]
+        if line.record is not None or not (line.level == "D" or is_prose(before)):
+            self._build = parse_build(raw.decode("utf-8", "replace"))
 
     def _take_verbosity(self, block: bytes, position: int, end: int) -> None:
         if self._verbosity is None:

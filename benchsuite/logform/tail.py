@@ -20,7 +20,8 @@ _BEFORE_BYTES = 2048
 _WARNING_LINES = 10
 _WARNING_MARKS = (b"W ", b"WARN", b'"warn')
 """In every line of level W: `0.01.2 W srv`, ik_llama's `WARN [`, JSON's `"level":"warn"`."""
-_MARKS = tuple(dict.fromkeys(CRASH_MARKS + FAILURE_MARKS))
+_ORDERLY, _LOADING = b"cleaning up before exit", b"loading model"
+_MARKS = tuple(dict.fromkeys((*CRASH_MARKS, *FAILURE_MARKS, _ORDERLY, _LOADING)))
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -76,12 +77,22 @@ class Tail:
             tail = tail[tail.find(b"\n") + 1 :]
         readers = {name: CrashReader(reader.crash) for name, reader in crashes.items()}
         failures = FailureReader()
+        contradicted: dict[str, bool] = {}  # crashes told here -> whether an orderly end followed
         for raw in marked_lines(tail, _MARKS):
             line = read_line(raw)
             if raw.startswith(b"# "):
                 continue
             failures.take(line, serving=serving(line.instance))
-            readers.setdefault(line.instance, CrashReader()).take(line)
+            if readers.setdefault(line.instance, CrashReader()).take(line):
+                contradicted[line.instance] = False
+            elif line.instance in contradicted:
+                if _ORDERLY in raw:
+                    contradicted[line.instance] = True
+                elif _LOADING in raw:  # of another life, whose end says nothing of this one
+                    del contradicted[line.instance]
+        for name, orderly in contradicted.items():
+            if orderly:  # a text that a user sent, printed raw
+                del readers[name]
         crash = next((reader.crash for reader in readers.values() if reader.crash), None)
         warned = [
             text

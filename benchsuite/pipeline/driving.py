@@ -23,6 +23,18 @@ from benchsuite.model.record import ServerFacts
 from benchsuite.pipeline.vectors import LaunchVectors
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
+_EXPLAINING_FAULTS = (
+    BenchsuiteError,
+    OSError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    TypeError,
+    ValueError,
+    RuntimeError,  # RecursionError too: what a server answers may be nested without end
+    MemoryError,
+)
+"""Whatever goes wrong there, what was measured is kept."""
 _EXPLAIN_SECONDS = 20.0
 
 
@@ -99,7 +111,7 @@ async def explain(
             return await explain_requests(client, watch.asked, seen, facts, foreign=watch.foreign)
     except TimeoutError:
         why = f"the server took longer than {_EXPLAIN_SECONDS:g} s"
-    except (BenchsuiteError, OSError, LookupError, ArithmeticError, TypeError, ValueError) as error:
+    except _EXPLAINING_FAULTS as error:
         why = str(error) or type(error).__name__
     return Explained(warnings=(f"why prompts were evaluated again is not told: {why}",))
 

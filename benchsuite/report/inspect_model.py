@@ -28,11 +28,18 @@ class ModelInspection(msgspec.Struct, frozen=True):
     def notes(self) -> tuple[str, ...]:
         """What else is to be known of the numbers."""
         shape = self.shape
-        if not isinstance(shape, ModelShape) or not shape.nextn_build:
+        if not isinstance(shape, ModelShape):
             return ()
-        layers = _count(shape.nextn_layers, "layer")
-        told = f"builds before {shape.nextn_build} may give memory also to the {layers} that only "
-        return (f"{told}predict further tokens (nextn)",)
+        found = []
+        if shape.nextn_build:
+            layers = _count(shape.nextn_layers, "layer")
+            told = f"builds before {shape.nextn_build} may give memory also to the {layers} that "
+            found.append(f"{told}only predict further tokens (nextn)")
+        if shape.mla and self.settings.type_k != self.settings.type_v:
+            found.append(
+                "builds from 10434 on refuse K and V types that differ with this model (MLA)"
+            )
+        return tuple(found)
 
     @property
     def unreadable(self) -> tuple[str, ...]:

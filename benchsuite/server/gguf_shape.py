@@ -17,6 +17,7 @@ from benchsuite.server.gguf_arch import RULES, UNVERIFIED, Rule
 from benchsuite.server.gguf_header import Header, open_gguf
 
 _MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
+_MOST_WIDE = 65_536  # heads, and numbers in a key; a thousand times what models have
 
 
 def read_model_shape(path: Path) -> ModelShape | UnknownMemory:
@@ -83,6 +84,8 @@ class _Shaper:
         recurrent = self._recurrent()
         mla = self._mla()
         layers = self._attention_layers(sliding, recurrent, mla)
+        if layers and not any(layer.kv_heads * layer.key_size for layer in layers):
+            raise _UnsuitableError("no layer with KV heads and keys, where some are expected")
         every = [self._layer(il, sliding[il], mla=False) for il in range(self.n_all)]
         if rule.router:
             layers.append(self._router(mla))
@@ -135,6 +138,9 @@ class _Shaper:
 
     def _layer(self, il: int, sliding: bool, *, mla: bool) -> AttentionLayer:
         key_size, value_size = self._head_sizes(sliding)
+        for what, size in (("KV heads", self.kv_heads[il]), ("size of a key", key_size)):
+            if size > _MOST_WIDE:
+                raise _UnsuitableError(f"{size} as {what} of layer {il}")
         return AttentionLayer(self.kv_heads[il], key_size, 0 if mla else value_size, sliding)
 
     def _head_sizes(self, sliding: bool) -> tuple[int, int]:
