@@ -122,7 +122,7 @@ class _Shortfall:
 
     def explain(self) -> Reevaluation:
         """The cause, by what is sure first."""
-        found = self._switched_off() or self._shifted()
+        found = self._switched_off() or self._reloaded() or self._shifted()
         if found is not None:
             return found
         if self.request.slot is None or self.best.request.slot is None:
@@ -141,6 +141,18 @@ class _Shortfall:
         if asked is None and self.server.cache_prompt is False:
             return self._is("cache_prompt off", "the server was started with --no-cache-prompt")
         return None
+
+    def _reloaded(self) -> Reevaluation | None:
+        other = self.best.request
+        lines = self.timeline.between(other.task, self.request.task, "model_loaded")
+        if not lines:
+            return None
+        self._quote(lines)
+        return self._is(
+            "model loaded again",
+            f"the server loaded its model again after {other.words}, as it does when it wakes from "
+            "sleep, and began with empty slots and an empty prompt cache",
+        )
 
     def _shifted(self) -> Reevaluation | None:
         other = self.best.request

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from benchsuite.logform.blocks import Take
 from benchsuite.logform.facts import EventKind, SlotEvent
-from benchsuite.logform.lines import read_line
+from benchsuite.logform.lines import is_prose, read_line
 from benchsuite.logform.slots import KEEP
 
 _SLOT_LINE = re.compile(
@@ -38,6 +38,7 @@ _CACHE_LINE = re.compile(
 """Lines of the host prompt cache: `srv          load:  - found better prompt with ...`."""
 _NO_ROOM = b"free space in the "
 _PURGING = b"try_clear_id: purging slot "
+_LOADING = b"loading model '"
 PENDING_BYTES = 512 * 1024
 """So much of the log is kept to have its events read; what came before was only counted."""
 
@@ -215,10 +216,11 @@ def _event_lines(block: bytes) -> Iterator[bytes]:
     """The lines of whole lines that tell an event, in order."""
     places = [match.start() for match in _SLOT_LINE.finditer(block)]
     places += [match.start() for match in _CACHE_LINE.finditer(block)]
-    place = block.find(_PURGING)
-    while place >= 0:
-        places.append(place)
-        place = block.find(_PURGING, place + 1)
+    for mark in (_PURGING, _LOADING):
+        place = block.find(mark)
+        while place >= 0:
+            places.append(place)
+            place = block.find(mark, place + 1)
     for place in sorted(places):
         start = block.rfind(b"\n", 0, place) + 1
         end = block.find(b"\n", place, start + _LINE_BYTES)
@@ -244,6 +246,10 @@ def parse_event(raw: bytes) -> SlotEvent | None:
     kind = _kind_of(found[1]) if found is not None else None
     if found is None and _PURGING in raw:
         kind = "purged"
+    elif found is None and _LOADING in raw:
+        if is_prose(read_line(raw[: raw.index(_LOADING)]).text):
+            return None  # of a text that a user sent
+        kind = "model_loaded"
     if kind is None:
         return None
     line = read_line(raw)

@@ -116,6 +116,7 @@ class PromptReuse(msgspec.Struct, frozen=True, gc=False):
 
 
 EventKind = Literal[
+    "model_loaded",  # at a start, or at a wake from sleep: slots and host prompt cache are empty
     "selected_by_similarity",
     "selected_by_age",  # least recently used
     "selected_by_id",  # the request is pinned

@@ -146,6 +146,7 @@ class ServerEnd(msgspec.Struct, frozen=True):
 
 
 Cause = Literal[
+    "model loaded again",  # the server slept, or a router started its child anew
     "another slot was chosen",
     "slot overwritten",  # another request took the slot
     "slot cleared",  # the server dropped or moved away what the slot held

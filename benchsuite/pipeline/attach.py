@@ -65,6 +65,7 @@ class AttachDrive:
         self._trial = trial
         self._watch: Watch | None = None
         self._log: LogFollower | None = None
+        self._requests_before = 0  # that the observed log has timed before ours
         self._facts: ServerFacts | None = None
         self._explained = Explained()
         self._doing = "connecting"
@@ -105,6 +106,7 @@ class AttachDrive:
             props = await client.props()
             self._log = _declared_log(deployment)
             seen = None if self._log is None else self._log.facts()
+            self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
             unmet = unmet_requirements(
                 self._variant.flags, self._context.plan.scenario.server, self._facts
@@ -179,7 +181,11 @@ class AttachDrive:
             measured.append(context)
         if self._log is not None:
             self._log.close()
-            memory, unread = memory_measurements(self._log.facts(), variant, trial)
+            seen = self._log.facts()
+            memory, unread = memory_measurements(seen, variant, trial)
+            if watch is not None and watch.asked and seen.requests == self._requests_before:
+                unread += [_doubted(one) for one in memory]
+                memory = []
             measured += memory
             # declared observable, and not readable: that is not the author's choice
             unmeasured += [_as(missing, "inconclusive") for missing in unread]
@@ -209,6 +215,18 @@ class AttachDrive:
             reevaluations=self._explained.reevaluations,
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
+
+
+def _doubted(measurement: Measurement) -> Unmeasured:
+    return Unmeasured(
+        measurement.name,
+        measurement.variant,
+        "the observed log has no line of the requests that were just made: it is that of another "
+        "server, or of an earlier run of this one",
+        "inconclusive",
+        trial=measurement.trial,
+        labels=measurement.labels,
+    )
 
 
 def pace_of(deployment: Deployment) -> Pace | None:
