@@ -32,6 +32,8 @@ class Measurement(msgspec.Struct, frozen=True):
     # where it was read: `log`, `/props`, `reply timings.cache_n`, `/proc/PID/status`,
     # `client clock`; empty in records older than this field, and in no baseline
     source: str = ""
+    # 95% interval of a value that is itself an estimate (a slope), in `unit`; None for others
+    interval: tuple[float, float] | None = None
 
 
 class Unmeasured(msgspec.Struct, frozen=True):

@@ -13,9 +13,23 @@ Outcome = Literal["pass", "fail", "inconclusive", "not applicable", "xfail", "xp
 
 Level = Literal["block", "advise"]
 
-Against = Literal["number", "run", "baseline", "analytic"]
+Against = Literal["number", "run", "baseline", "analytic", "other side"]
 """What a gate compares with: limits in the scenario, another place of the same run, a baseline,
-what the model file and the flags make of it."""
+what the model file and the flags make of it, the baseline server of an `ab`."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """What a comparison of noisy values stands on."""
+
+    value: float  # the estimate, in `unit`; above 0 is worse, whatever the metric's direction
+    unit: str  # `%` of the baseline for a ratio, else the metric's unit
+    baseline_n: int  # launches on the baseline's side; pairs in `ab`; 0 against a limit
+    candidate_n: int  # launches on the candidate's side; pairs in `ab`
+    low: float | None = None  # ends of the interval, in `unit`; None where values are too few
+    high: float | None = None
+    confidence: float = 0.95  # of the interval
+    method: str = ""  # in words: `paired log ratio, Student's t`
+    warnings: tuple[str, ...] = ()  # `3 launches: an interval needs 5`
 
 
 class GateResult(msgspec.Struct, frozen=True):
@@ -34,6 +48,7 @@ class GateResult(msgspec.Struct, frozen=True):
     why: str = ""  # the scenario author's sentence
     differs: tuple[str, ...] = ()  # from the baseline's info: `build b1 -> b2`
     against: Against = "number"
+    estimate: Estimate | None = None  # of noisy values; None for others and in older records
 
 
 class IssueResult(msgspec.Struct, frozen=True):
