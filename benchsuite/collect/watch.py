@@ -126,6 +126,13 @@ class Watch:
             reply=served.reply,
         )
 
+    def refused(self, refused: Refused) -> None:
+        """Keep an error reply that was allowed; what it left in a slot may not be known."""
+        self.in_flight = [one for one in self.in_flight if one[0] != refused.labels]
+        if refused.status != BAD_REQUEST:
+            self._lost = self._lost or refused.message
+        self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+
     async def quiet(self, settled: Sequence[Settled]) -> None:
         """Settle what finished requests leave open: slots, measurements, counts.
 
@@ -166,10 +173,6 @@ class Watch:
         Raises:
             ServerLiedError: On a server of ours, where counts contradict each other.
         """
-        for refused in load.refused:
-            self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
-            if refused.status != BAD_REQUEST:
-                self._lost = self._lost or refused.message
         slots = await self._slots(load.served)
         self.asked.extend(map(Asked, load.served, slots))
         for served in load.served:

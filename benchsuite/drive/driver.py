@@ -125,6 +125,10 @@ def _nothing(labels: dict[str, str], slot: int | None) -> None:
     """Nobody wants to know what is about to be sent."""
 
 
+def _nobody(refused: Refused) -> None:
+    """Nobody wants to know what was refused."""
+
+
 class Hooks(msgspec.Struct, frozen=True):
     """What the driver calls besides the server."""
 
@@ -137,6 +141,7 @@ class Hooks(msgspec.Struct, frozen=True):
     vectors: Callable[[Taken], None]  # at once when vectors were taken
     # before a request is sent, with its labels and the slot that it is pinned to
     sending: Callable[[dict[str, str], int | None], None] = _nothing
+    refused: Callable[[Refused], None] = _nobody  # at once when one that may fail has failed
 
 
 class Driver:
@@ -255,10 +260,12 @@ class Driver:
             if step.prefix is not None:
                 prefix = await self._prompts.text(step.prefix, self._client.tokenise)
                 prompt = f"{prefix} {prompt}"
+            self._hooks.sending(labels, None)
             try:
                 reply = await self._client.complete(prompt, fields)
             except RequestRefusedError as error:
                 refused.append(Refused(labels, error.status, error.message))
+                self._hooks.refused(refused[-1])
                 return
             sent = _sent(step.request, prompt=prompt)
             served.append(Served(labels, reply, None, step.concurrency == 1, sent))
@@ -280,7 +287,9 @@ class Driver:
                 raise
             if isinstance(step, TurnStep):
                 self._conversations[step.session].skipped()
-            return Refused(labels, error.status, error.message)
+            refused = Refused(labels, error.status, error.message)
+            self._hooks.refused(refused)
+            return refused
         self._hooks.served(served)
         return served
 

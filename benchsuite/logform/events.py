@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from benchsuite.logform.blocks import Take
 from benchsuite.logform.facts import EventKind, SlotEvent
-from benchsuite.logform.lines import is_prose, read_line
+from benchsuite.logform.lines import read_line
 from benchsuite.logform.slots import KEEP
 
 _SLOT_LINE = re.compile(
@@ -39,6 +39,8 @@ _CACHE_LINE = re.compile(
 _NO_ROOM = b"free space in the "
 _PURGING = b"try_clear_id: purging slot "
 _LOADING = b"loading model '"
+_LOADS = re.compile(r"(?:srv\s+)?\w+:\s*")
+"""What stands before it: `srv    load_model: loading model 'FILE'` (builds 10092 to 11549)."""
 PENDING_BYTES = 512 * 1024
 """So much of the log is kept to have its events read; what came before was only counted."""
 
@@ -247,7 +249,7 @@ def parse_event(raw: bytes) -> SlotEvent | None:
     if found is None and _PURGING in raw:
         kind = "purged"
     elif found is None and _LOADING in raw:
-        if is_prose(read_line(raw[: raw.index(_LOADING)]).text):
+        if not _LOADS.fullmatch(read_line(raw[: raw.index(_LOADING)]).text):
             return None  # of a text that a user sent
         kind = "model_loaded"
     if kind is None:

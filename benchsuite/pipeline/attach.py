@@ -30,6 +30,7 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import (
     Failure,
     Launch,
+    Measurement,
     ServerEnd,
     ServerFacts,
     Unmeasured,

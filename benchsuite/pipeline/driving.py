@@ -83,6 +83,7 @@ async def drive(
         other,
         vectors.take,
         sending=watch.sending,
+        refused=watch.refused,
     )
     driver = Driver(
         client, prompts, hooks, chat_by_template=chat_by_template, references=vectors.references

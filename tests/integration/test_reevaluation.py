@@ -107,6 +107,14 @@ steps:
   - turn: {session: B, user: {tokens: 40, seed: 12}, max_tokens: 8}
   - turn: {session: A, user: {tokens: 40, seed: 13}, max_tokens: 8}
 """
+_AN_IDLE_TIME_BETWEEN = """\
+sessions:
+  A: {system: {tokens: 200, seed: 1}}
+steps:
+  - turn: {session: A, user: {tokens: 20, seed: 11}, max_tokens: 8}
+  - idle: 3
+  - turn: {session: A, user: {tokens: 20, seed: 12}, max_tokens: 8}
+"""
 _SLOT_1_AFTER_0 = """\
 steps:
   - complete: {id: one, prompt: {tokens: 100, seed: 1}, slot: 0, max_tokens: 4}
@@ -124,6 +132,17 @@ def test_another_slot_by_age(desk: Desk, server: str) -> None:
     assert found[0]["cached"] < 20 < 200 < found[0]["common_prefix"]
     assert "another slot was chosen (least recently used): slot 0; slot 1 held" in text
     assert any("selected slot by LRU" in line for line in found[0]["evidence"])
+
+
+@pytest.mark.parametrize("server", real_servers())
+def test_a_server_that_slept_in_between(desk: Desk, server: str) -> None:
+    """It unloads the model when idle, and loads it anew with empty slots."""
+    labels = 'session="A",turn="2"'
+    flags = 'sleep-idle-seconds: "1"'
+    text, found = reevaluations(desk, _AN_IDLE_TIME_BETWEEN, labels, flags=flags, server=server)
+    assert [one["cause"] for one in found] == ["model loaded again"]
+    assert found[0]["cached"] < 20 < 200 < found[0]["common_prefix"]
+    assert "as it does when it wakes from sleep" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("server", real_servers())

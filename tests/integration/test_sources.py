@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -54,21 +57,9 @@ def test_a_launched_run_names_every_source(desk: Desk) -> None:
 def test_an_attached_server_is_seen_through_its_process(desk: Desk) -> None:
     """Declared by its process id and its log: the same sources, and its memory alone."""
     (desk.folder / "f.yaml").write_text(SCENARIO)
-    with Guard() as guard:
-        server = launch(
-            embedded(),
-            ["-c", "1024", "-np", "1", "--fit", "off", "-lv", "4", "--threads", "1", "--metrics"],
-            model=str(desk.tiny_model()),
-            log_path=desk.folder / "server.log",
-            env={},
-            guard=guard,
-        )
-        try:
-            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 30))
-            _declare(desk, server)
-            done = desk.run("run", "f.yaml", "-d", "live", LIVE_KEY=server.api_key)
-        finally:
-            server.stop(5)
+    with launched(desk) as server:
+        _declare(desk, server, server.log_path)
+        done = desk.run("run", "f.yaml", "-d", "live", LIVE_KEY=server.api_key)
     assert done.code == 0, done.text
     record = desk.last_record()
     sources = {m["name"]: m["source"] for m in record["measurements"]}
@@ -81,8 +72,44 @@ def test_an_attached_server_is_seen_through_its_process(desk: Desk) -> None:
     assert "no NVIDIA device is in use" in reasons["gpu_mib"]
 
 
-def _declare(desk: Desk, server: LaunchedServer) -> None:
+def test_the_log_of_another_server_tells_nothing(desk: Desk) -> None:
+    """It has a KV size, but no line of the requests that were just made."""
+    (desk.folder / "f.yaml").write_text(SCENARIO + "  - {metric: kv_mib, max: 1 GiB}\n")
+    with launched(desk) as server:
+        elsewhere = desk.folder / "elsewhere.log"
+        elsewhere.write_bytes(server.log_path.read_bytes())
+        _declare(desk, server, elsewhere)
+        done = desk.run("run", "f.yaml", "-d", "live", LIVE_KEY=server.api_key)
+        assert done.code == 3, done.text
+        assert "the observed log has no line of the requests that were just made" in " ".join(
+            done.text.split()
+        )
+        _declare(desk, server, server.log_path)
+        done = desk.run("run", "f.yaml", "-d", "live", LIVE_KEY=server.api_key)
+    assert done.code == 0, done.text
+
+
+@contextmanager
+def launched(desk: Desk) -> Iterator[LaunchedServer]:
+    """A running server with a log of its own."""
+    with Guard() as guard:
+        server = launch(
+            embedded(),
+            ["-c", "1024", "-np", "1", "--fit", "off", "-lv", "4", "--threads", "1", "--metrics"],
+            model=str(desk.tiny_model()),
+            log_path=desk.folder / "server.log",
+            env={},
+            guard=guard,
+        )
+        try:
+            asyncio.run(wait_until_healthy(server, lambda: is_healthy(server), 30))
+            yield server
+        finally:
+            server.stop(5)
+
+
+def _declare(desk: Desk, server: LaunchedServer, log: Path) -> None:
     (desk.folder / "benchsuite.toml").write_text(
         f'[deployments.live]\nurl = "{server.url}"\napi_key_env = "LIVE_KEY"\n'
-        f'observe = {{ log = "{server.log_path}", pid = {server.pid} }}\n'
+        f'observe = {{ log = "{log}", pid = {server.pid} }}\n'
     )

@@ -346,6 +346,21 @@ def test_a_forced_evaluation_of_what_the_slot_did_not_hold_is_no_cause() -> None
     assert sure(told(rows, "real_11549_recurrent", server)).cause == "slot overwritten"
 
 
+_LAUNCHED = "slot launch_slot_: id  0 | task {task} | processing task, is_child = 0\n"
+_LOADED = "srv    load_model: loading model 'tiny.gguf'\n"
+
+
+def test_a_model_that_was_loaded_again() -> None:
+    """A load between two requests leaves nothing; one before both takes nothing away."""
+    rows = [asked("a", FIRST, at=0, task=0), asked("b", FIRST, at=2, task=5, cached=0)]
+    found = sure(told(rows, _LAUNCHED.format(task=0) + _LOADED + _LAUNCHED.format(task=5)))
+    assert found.cause == "model loaded again"
+    assert "after request a, as it does when it wakes from sleep" in found.sentence
+    assert any("loading model" in line for line in found.evidence)
+    before = sure(told(rows, _LOADED + _LAUNCHED.format(task=0) + _LAUNCHED.format(task=5)))
+    assert before.cause != "model loaded again"
+
+
 def test_a_context_shift() -> None:
     """The line of the earlier task, else its reply and the server's flag."""
     rows = [asked("a", FIRST, at=0, task=0), asked("b", FIRST, at=2, task=130, cached=1)]

@@ -159,6 +159,24 @@ def test_a_request_is_in_flight_until_it_is_served() -> None:
     assert watch.in_flight == [({"session": "B", "turn": "1"}, 1)]
 
 
+def test_a_refused_request_is_no_longer_in_flight() -> None:
+    """A crash in a later request is not laid at its door."""
+    watch = _watch([])
+    watch.sending({"request": "big"}, None)
+    watch.refused(Refused({"request": "big"}, 400, "exceeds the available context size"))
+    assert watch.in_flight == []
+
+
+@pytest.mark.parametrize(("status", "known"), [(400, True), (500, False)])
+def test_what_a_request_that_failed_half_way_left_is_not_known(status: int, *, known: bool) -> None:
+    """A 400 comes before its prompt is evaluated; after a 500 cached tokens prove no excess."""
+    watch = _watch([_served()])
+    watch.refused(Refused({"request": "big"}, status, "no room"))
+    asyncio.run(watch.measure_excess())
+    reasons = [u.reason for u in watch.unmeasured if u.name == "excess_cached_tokens"]
+    assert reasons == ([] if known else ["what a request that failed left is not known: no room"])
+
+
 def test_an_error_that_was_allowed_is_measured() -> None:
     """Its status is a number; what a reply would have told is missing, with the server's words."""
     refused = Refused({"request": "big"}, 400, "exceeds the available context size")

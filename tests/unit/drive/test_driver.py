@@ -108,6 +108,7 @@ class Seen:
         self.loads: list[Load] = []
         self.other: list[OtherStep] = []
         self.vectors: list[object] = []
+        self.refused: list[Refused] = []
 
     def hooks(self) -> Hooks:
         async def quiet(batch: Sequence[Settled]) -> None:
@@ -136,6 +137,7 @@ class Seen:
             other,
             self.vectors.append,
             sending=sending,
+            refused=self.refused.append,
         )
 
 

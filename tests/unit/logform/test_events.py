@@ -170,6 +170,10 @@ _LINES = [
         ("purged", 2, None, {"n_tokens": 211}),
     ),
     (
+        "0.03.120.004 I srv    load_model: loading model '/models/a b.gguf'",
+        ("model_loaded", None, None, {}),
+    ),
+    (
         (
             "srv   prompt_save:  - saving prompt with length 108, total state size = 0.212 MiB "
             "(draft: 0.000 MiB)"
@@ -216,6 +220,7 @@ def test_each_form_is_read(
         "slot get_availabl: id  0 | task -1 |  - skipping, slot is empty",
         "slot process_toke: id  0 | task 3 | n_gen = 3, n_remaining = 2, next token:  5 'a'",
         "slot   operator(): id  0 | task 3 | failed to process mtmd chunk, res = 1",
+        "0.03.120.004 I user asks what srv load_model: loading model 'x' means",
     ],
 )
 def test_other_lines_of_slots_are_none(line: str) -> None:
