@@ -1,4 +1,4 @@
-"""Is the server that answers the server that was asked for? Slots, context, KV types; pure.
+"""Is the server that answers the server that was asked for? Slots, context, types, batches; pure.
 
 `-np 1` in place of `-np 2` gives the very same KV and cached tokens on many workloads: only this
 check sees it.
@@ -20,6 +20,7 @@ _OTHER_NAMES = {
     "cache-type-k-draft": "spec-draft-type-k",  # as builds since 2026 name it first
     "cache-type-v-draft": "spec-draft-type-v",
 }
+_SWITCH = {"on": "on", "true": "on", "1": "on", "off": "off", "false": "off", "0": "off"}
 _TRUE = frozenset({"true", "on", "yes", "1", ""})
 
 
@@ -54,11 +55,35 @@ def unmet_requirements(
         wanted = flags.get(flag, flags.get(_OTHER_NAMES.get(flag, "")))
         if isinstance(wanted, str) and wanted.lower() != kind:
             found.append(f"{flag}: asked for {wanted}, the log says {kind}")
+    found += _batches(flags, facts.context_flags)
     kinds = sorted({backend_kind(name) for name in facts.devices})
     if device is not None and kinds and device.casefold() not in {k.casefold() for k in kinds}:
         found.append(f"device: asked for one of kind {device}, in use: {', '.join(kinds)}")
     if facts.n_ctx_slot is not None:
         found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
+    return found
+
+
+def _batches(flags: Mapping[str, FlagValue], told: Mapping[str, str]) -> list[str]:
+    """Batch sizes and flash attention that are others than asked; a smaller size may be a cap.
+
+    The batch is at most the context and the micro-batch at most the batch; where only its last
+    token's output or an embedding is wanted, both are made equal (builds 10092 to 11549).
+    """
+    found = []
+    batch, micro = _number(told.get("batch-size")), _number(told.get("ubatch-size"))
+    asked = _number(flags.get("batch-size"))
+    if asked and batch is not None and batch != micro and batch != asked:
+        total = _number(flags.get("ctx-size"))
+        if total is None or batch != min(asked, total):
+            found.append(f"batch-size: asked for {asked}, the log says {batch}")
+    asked = _number(flags.get("ubatch-size"))
+    if asked and batch is not None and micro is not None and micro != min(asked, batch):
+        found.append(f"ubatch-size: asked for {asked}, the log says {micro}")
+    flash, attention = flags.get("flash-attn"), told.get("flash-attn")
+    wanted = _SWITCH.get(flash.lower()) if isinstance(flash, str) else None
+    if wanted is not None and attention is not None and wanted != attention:
+        found.append(f"flash-attn: asked for {wanted}, the log says {attention}")
     return found
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
+
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.analytic import against_analytic, unjudgeable
 from benchsuite.gate.causes import with_cause
@@ -98,8 +100,20 @@ def judge(
                 subject.place,
             )
             findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
+            if record.interrupted:
+                findings = [_unreached(finding) for finding in findings]
             results.append(_result(own, [with_cause(f, own, seen) for f in findings]))
     return tuple(results)
+
+
+def _unreached(finding: Finding) -> Finding:
+    """What an interrupted run lacks, it may only not have come to."""
+    if finding.outcome != "fail" or finding.state != "missing":
+        return finding
+    reason = "the run was interrupted before this was measured; run it again"
+    return msgspec.structs.replace(
+        finding, outcome="inconclusive", reason=reason, state="inconclusive"
+    )
 
 
 def _is_own_reference(selector: Selector, variant: str, seen: Seen) -> bool:

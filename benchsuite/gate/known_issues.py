@@ -70,11 +70,21 @@ def expiry_of(issue: KnownIssue, today: dt.date) -> tuple[str, bool]:
 
 
 def shows(signature: str, failure: Failure) -> bool:
-    """Whether a signature is found in what tells a failure: sentence, assertion, log lines."""
+    """Whether a signature is found in what tells a failure.
+
+    Where an assertion or an error with its place is known, that one and nothing else: a harmless
+    line printed before it must not excuse it. Else the sentence and the lines that report errors,
+    and where there are none of those, the last lines.
+    """
     wanted = re.compile(signature)
-    told = [failure.message, failure.hint or "", *failure.last_lines]
-    if failure.forensics is not None:
-        told += [failure.forensics.crash, *failure.forensics.errors]
+    seen = failure.forensics
+    lines = (*failure.last_lines, *(() if seen is None else seen.errors))
+    if seen is not None and seen.crash:
+        place = f"{seen.file}:{seen.line}"
+        told = [seen.crash, *(line for line in lines if seen.file and place in line)]
+    else:
+        told = [failure.message, failure.hint or ""]
+        told += failure.last_lines if seen is None or not seen.errors else seen.errors
     return any(wanted.search(text) for text in told)
 
 

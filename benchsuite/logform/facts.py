@@ -250,6 +250,8 @@ class LogFacts(msgspec.Struct, frozen=True):
     event_counts: dict[str, int] = {}
     prompt_cache: bool | None = None  # whether the host prompt cache is on; None: not told
     checkpoint_limit: int | None = None  # context checkpoints a slot may keep; None: not told
+    # `batch-size`, `ubatch-size`, `flash-attn` (on, off, auto) of the target context as printed
+    context_flags: dict[str, str] = {}
     crash: Crash | None = None
     backtrace: tuple[str, ...] = ()  # of the crash, innermost frame first, if one was printed
     failure: LogFailure | None = None

@@ -35,6 +35,7 @@ from benchsuite.logform.slots import DECODE_LINES, SlotReader, parse_cache_state
 from benchsuite.logform.start import (
     parse_build,
     parse_checkpoint_limit,
+    parse_context,
     parse_cpu_features,
     parse_prompt_cache,
     parse_verbosity,
@@ -70,6 +71,7 @@ class LogReader:
         self._cache_state: CacheState | None = None
         self._prompt_cache: bool | None = None
         self._checkpoint_limit: int | None = None
+        self._context_flags: dict[str, str] = {}
         self._to_utf8 = ToUtf8()
         self._partial = b""
         self._skipping = False  # within a line of which enough was kept
@@ -119,6 +121,9 @@ class LogReader:
         self._head_marks: tuple[tuple[bytes, Take], ...] = (
             (b"build", self._take_build),
             (b"verbosity = ", self._take_verbosity),
+            (b"n_batch ", self._take_context),
+            (b"n_ubatch ", self._take_context),
+            (b"flash_attn ", self._take_context),
             (b"system_info", self._take_system),
             (b"prompt cache is ", self._take_prompt_cache),
             (b"context checkpoints ", self._take_checkpoint_limit),
@@ -363,6 +368,11 @@ class LogReader:
         if self._verbosity is None:
             self._verbosity = parse_verbosity(read_line(line_at(block, position, end)).text)
 
+    def _take_context(self, block: bytes, position: int, end: int) -> None:
+        found = parse_context(read_line(line_at(block, position, end)).text)
+        if found is not None:  # the target context is made first, a draft's after it
+            self._context_flags.setdefault(*found)
+
     def _take_system(self, block: bytes, position: int, end: int) -> None:
         if not self._cpu_features:
             text = read_line(line_at(block, position, end)).text
@@ -402,6 +412,7 @@ class LogReader:
             event_counts=dict(self._events.counts),
             prompt_cache=self._prompt_cache,
             checkpoint_limit=self._checkpoint_limit,
+            context_flags=dict(self._context_flags),
             crash=scan.crash or self._instances.child_crash,
             backtrace=scan.backtrace,
             failure=scan.failure,

@@ -19,6 +19,10 @@ _BUILD = (
     re.compile(r'"build":\s*(\d{1,9}),\s*"commit":\s*"(\w+)"'),  # JSON of early 2024
 )
 _CHECKPOINTS = re.compile(r"context checkpoints enabled, max = (\d{1,9})")
+_CONTEXT = re.compile(r"llama_\w+: (n_batch|n_ubatch|flash_attn) +=\s+(\w+)\s*$")
+_CONTEXT_FLAGS = {"n_batch": "batch-size", "n_ubatch": "ubatch-size", "flash_attn": "flash-attn"}
+# `flash_attn` is 0 or 1 until mid 2025, then a word
+_SWITCH = {"0": "off", "1": "on", "disabled": "off", "enabled": "on"}
 _VERBOSITY = re.compile(r"verbosity = (\d{1,12})")
 _SYSTEM = re.compile(r"system_info: [^|]*\|\s*(.*?)[\s|]*$")
 _LISTENING = re.compile(r"listening on (https?://\S+?)[\s.]*(?: - |$)")
@@ -74,6 +78,15 @@ def parse_checkpoint_limit(text: str, before: int | None) -> int | None:
     if match is not None:
         return int(match[1])
     return 0 if "context checkpoints disabled" in text else before
+
+
+def parse_context(text: str) -> tuple[str, str] | None:
+    """A flag of the context being made and its value: `llama_context: n_ubatch  = 512`."""
+    match = _CONTEXT.fullmatch(text.strip())
+    if match is None:
+        return None
+    flag = _CONTEXT_FLAGS[match[1]]
+    return flag, _SWITCH.get(match[2], match[2]) if flag == "flash-attn" else match[2]
 
 
 def parse_build(text: str) -> str | None:

@@ -132,6 +132,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     devices: tuple[str, ...] = ()  # that hold model, KV or compute buffers
     # flag -> type of the KV cache as the log tells it: `{"cache-type-k": "f16", ...}`
     kv_types: dict[str, str] = {}
+    # `batch-size`, `ubatch-size`, `flash-attn` (on, off, auto) as the log prints them
+    context_flags: dict[str, str] = {}
     cpu_features: str = ""  # as the server prints them: `AVX512 = 1 | ...`; empty if not seen
     model: ModelFacts = ModelFacts()
     # `build`, `slots`, `n_ctx_slot`, `kv_unified` -> `/props` or `log`

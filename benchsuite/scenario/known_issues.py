@@ -11,6 +11,14 @@ from benchsuite.scenario.build import items
 from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.words import remedy
 
+_HEALTHY = (
+    "",
+    "~",
+    "load_tensors: loading model tensors, this can take a while... (mmap = true)",
+    "llama_context: constructing llama_context",
+    "0.01.002.003 I srv  update_slots: all slots are idle",
+)
+"""Lines of healthy servers: what matches one is no signature of a failure."""
 _BUILDS = re.compile(r"(?:b?(?P<first>\d{1,9}))?(?P<range>\.\.)?(?:b?(?P<last>\d{1,9}))?")
 
 
@@ -53,7 +61,7 @@ def _known_issue(
     elif gate is not None and gate not in selectors:
         hint = remedy(gate, dict.fromkeys(selectors), "gates")
         problems.say(line_of("gate"), f"no gate has the selector '{gate}'{hint}")
-    if expect == "crash" and item.get("signature") is None:
+    if expect == "crash" and not item.plain("signature", "").strip():
         words = "a crash that is expected needs a 'signature', such as "
         problems.say(item.line, rf"{words}'concat\.cu:\d+: GGML_ASSERT'")
     return KnownIssue(
@@ -74,13 +82,15 @@ def _known_issue(
 
 def _signature(text: str, line: int, problems: Problems) -> str:
     try:
-        matches_nothing = bool(text) and re.compile(text).search("") is not None
+        healthy = [line for line in _HEALTHY if text and re.search(text, line)]
     except re.error as error:
         words = f"'signature': '{text}' is not a regular expression: {error}"
         problems.say(line, words)
         return ""
-    if matches_nothing:
-        problems.say(line, f"'signature': '{text}' matches everything; name what was printed")
+    if healthy:
+        found = f"'signature': '{text}' matches what healthy servers print too"
+        shown = f" ({healthy[0]!r})" if healthy[0] else ""
+        problems.say(line, f"{found}{shown}; name the assertion or error that was printed")
     return text
 
 

@@ -92,3 +92,48 @@ def test_a_minimum_a_slot_holds_for_servers_that_we_did_not_start() -> None:
     assert unmet_requirements({}, needs, _facts(4, 2048, None)) == [
         "ctx-size: the scenario needs 4096 tokens a slot, the server has 2048"
     ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told", "words"),
+    [
+        ({"batch-size": "256"}, {"batch-size": "256", "ubatch-size": "64"}, None),
+        (
+            {"batch-size": "256", "ubatch-size": "64"},
+            {"batch-size": "2048", "ubatch-size": "512"},
+            "batch-size: asked for 256, the log says 2048",
+        ),
+        (
+            {"ubatch-size": "96"},
+            {"batch-size": "2048", "ubatch-size": "512"},
+            "ubatch-size: asked for 96, the log says 512",
+        ),
+        # capped: by the context, and by the batch
+        (
+            {"batch-size": "4096", "ctx-size": "1024"},
+            {"batch-size": "1024", "ubatch-size": "512"},
+            None,
+        ),
+        (
+            {"batch-size": "256", "ubatch-size": "512"},
+            {"batch-size": "256", "ubatch-size": "256"},
+            None,
+        ),
+        # made equal for embeddings
+        ({"batch-size": "2048"}, {"batch-size": "512", "ubatch-size": "512"}, None),
+        ({"flash-attn": "off"}, {"flash-attn": "off"}, None),
+        ({"flash-attn": "auto"}, {"flash-attn": "on"}, None),
+        (
+            {"flash-attn": "off"},
+            {"flash-attn": "auto"},
+            "flash-attn: asked for off, the log says auto",
+        ),
+        ({"flash-attn": "on", "batch-size": "64"}, {}, None),
+    ],
+)
+def test_batches_and_flash_attention_are_those_asked_for(
+    flags: dict[str, str], told: dict[str, str], words: str | None
+) -> None:
+    """As the log prints them of the target context; caps are no disobedience."""
+    found = unmet_requirements(flags, {}, ServerFacts("binary", context_flags=told))
+    assert found[:1] == ([] if words is None else [words])

@@ -99,6 +99,30 @@ def test_the_signature_is_also_sought_in_the_forensics() -> None:
     assert found.issues[0].outcome == "xfail"
 
 
+def test_a_line_before_another_assertion_excuses_nothing() -> None:
+    """Only what ended the server is held against the signature, not what it printed before."""
+    before = "load: concat of tensors done, concat.cu:165: GGML_ASSERT is checked"
+    left = Forensics(
+        crash="llama-kv-cache.cpp:77: GGML_ASSERT(n_seqs == 1) failed",
+        file="llama-kv-cache.cpp",
+        line=77,
+        errors=(before,),
+    )
+    ended = replace(CRASH, last_lines=(before, left.crash), forensics=left)
+    found, said = settled(example.failed(example.record(), "P", ended), KNOWN)
+    assert (found.issues[0].outcome, said.exit_code) == ("other failure", 4)
+
+
+def test_an_assertion_is_known_in_the_words_of_its_own_build_too() -> None:
+    """Builds before 2024 print `GGML_ASSERT: FILE:LINE: EXPRESSION`."""
+    raw = "GGML_ASSERT: concat.cu:165: src0->type == GGML_TYPE_F32"
+    left = Forensics(crash="concat.cu:165: GGML_ASSERT(x) failed", file="concat.cu", line=165)
+    ended = replace(CRASH, last_lines=(raw,), forensics=left)
+    known = changed(signature=r"GGML_ASSERT: concat\.cu")
+    found, _ = settled(example.failed(example.record(), "P", ended), known)
+    assert found.issues[0].outcome == "xfail"
+
+
 @pytest.mark.parametrize(
     "failure",
     [
