@@ -78,7 +78,7 @@ def verdict(
         outcome=_WORDS[code],
         exit_code=int(code),
         reasons=tuple(words for _, words in found),
-        counts=_counts(gates),
+        counts=_counts(gates, record.known_issues),
     )
 
 
@@ -168,10 +168,13 @@ def _nothing_applied(gates: Sequence[GateResult]) -> str:
     return f"none of {len(gates)} gates applies here: {gates[0].reason}"
 
 
-def _counts(gates: Sequence[GateResult]) -> dict[str, int]:
+def _counts(gates: Sequence[GateResult], issues: Sequence[IssueResult]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for gate in gates:
         quiet = gate.outcome in ("pass", "not applicable", "xfail")
         key = gate.outcome if quiet or gate.level == "block" else ADVICE
         counts[key] = counts.get(key, 0) + 1
+    unexpected = sum(issue.outcome == "xpass" for issue in issues)
+    if unexpected:  # also of a variant that has no gate to show it
+        counts["xpass"] = max(unexpected, counts.get("xpass", 0))
     return counts

@@ -150,6 +150,16 @@ def test_no_crash_is_an_unexpected_pass_with_the_line_to_delete() -> None:
     assert found.issues[0].reason.endswith("delete the entry at scenarios/scenarioB.yaml:60")
 
 
+def test_an_unexpected_pass_of_a_variant_without_gates_is_counted() -> None:
+    """The verdict line names it, although no gate shows it."""
+    elsewhere = GateSpec("kv_mib", max=20, variants=("B",), line=20)
+    known = replace(example.scenario(elsewhere), known_issues=(KNOWN,))
+    run = example.record()
+    found = settle(known, run, judge(known, run, none(), platform="linux"), today=TODAY)
+    said = verdict(replace(run, known_issues=found.issues), found.gates)
+    assert (said.exit_code, said.counts) == (1, {"pass": 1, "xpass": 1})
+
+
 def test_one_unexpected_crash_beside_an_expected_one_is_exit_4() -> None:
     """Every failed launch of the variant must show a signature."""
     run = example.failed(example.record(trials=2), "P", CRASH)
