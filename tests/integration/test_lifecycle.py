@@ -15,6 +15,7 @@ import pytest
 
 from benchsuite.store.records import read_record
 from tests.integration.desk import REPOSITORY, Desk, wrapper
+from tests.integration.server_under_test import wheel_binary
 
 pytestmark = [
     pytest.mark.server,
@@ -31,6 +32,10 @@ steps:
   - turn: {session: A, user: {tokens: 8, seed: 1}, max_tokens: 2}
 gates:
   - {metric: 'output_tokens{session="A",turn="2"}', equals: 2}
+"""
+
+ON_RPC = """variants:
+  R: {flags: {n-gpu-layers: 2}, require: {device: RPC}}
 """
 
 
@@ -57,9 +62,9 @@ def _wait(condition: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def _idling(desk: Desk, *words: str) -> subprocess.Popen[str]:
+def _idling(desk: Desk, *words: str, scenario: str = SLOW) -> subprocess.Popen[str]:
     """A run that has measured one turn and now idles."""
-    (desk.folder / "slow.yaml").write_text(SLOW)
+    (desk.folder / "slow.yaml").write_text(scenario)
     process = desk.start("run", "slow.yaml", *words)
     runs = desk.folder / ".benchsuite" / "runs"
 
@@ -103,6 +108,19 @@ def test_a_killed_run_leaves_no_server_and_its_journal_can_be_read(desk: Desk) -
     record = read_record(_run_folder(desk))
     assert record.interrupted
     assert '"kind":"reply"' in (_run_folder(desk) / "samples.jsonl").read_text()
+
+
+def test_a_killed_run_leaves_no_rpc_server(desk: Desk) -> None:
+    """The helper that holds the device's memory ends with the server that used it."""
+    server = wheel_binary().path
+    process = _idling(desk, "--server", server, scenario=SLOW + ON_RPC)
+    assert sorted(Path(one.exe()).name for one in _servers(desk)) == [
+        "ggml-rpc-server",
+        "llama-server",
+    ]
+    process.kill()
+    process.communicate(timeout=20)
+    assert _wait(lambda: _servers(desk) == [], 5)
 
 
 def test_a_killed_run_leaves_nothing_of_a_wrapper_that_does_not_exec(desk: Desk) -> None:
