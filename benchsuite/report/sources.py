@@ -20,7 +20,8 @@ from benchsuite.store.baselines import (
     samples_by_variant,
 )
 from benchsuite.store.records import find_run, read_record
-from benchsuite.store.trees import GIT_PREFIX, FolderTree, Tree, baselines_at
+from benchsuite.store.git import GIT_PREFIX
+from benchsuite.store.trees import FolderTree, Tree, baselines_at
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -146,7 +146,7 @@ def test_a_full_accept_after_a_partial_one_clears_the_history(
     """Nothing earlier is left to speak of."""
     take(with_kv(record, 12.25), folder, "kv_mib")
     take(with_kv(record, 12.5, "b10441"), folder)
-    assert config(folder, record).earlier == ()
+    assert config(folder, record).refreshed == ()
 
 
 def test_a_variant_that_did_not_run_is_kept(record: RunRecord, folder: Path) -> None:
