@@ -19,8 +19,8 @@ from benchsuite.store.baselines import (
     read_baseline_file,
     samples_by_variant,
 )
-from benchsuite.store.records import find_run, read_record
 from benchsuite.store.git import GIT_PREFIX
+from benchsuite.store.records import find_run, read_record
 from benchsuite.store.trees import FolderTree, Tree, baselines_at
 
 

@@ -48,13 +48,15 @@ def locked(
         MachineError: Somebody else holds it for longer; or the disk or file system refuses.
     """
     path = folder / LOCK_FILE
+    made = not folder.exists()
     handle = _acquire(path, wait_s, clock, sleep)
     try:
         yield
     finally:
         _release(path, handle)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+        if made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _acquire(
