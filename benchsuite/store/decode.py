@@ -19,7 +19,7 @@ from benchsuite.metrics.select import parse_selector
 from benchsuite.store.migrations import BASELINE, check_version, migrate
 
 _CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILINE)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[{}]')
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
 _FOLDER = re.compile(r"[^/\\]*$")  # of a path, what is not its folder
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _KEYS = ("schema", "match", "scenario_digest", "info", "metrics")
@@ -57,6 +57,33 @@ def decode_baseline_file(
         ConfigError: With file:line, what was found and what was expected.
     """
     return _Decoder(raw, where, read_text).decode()
+
+
+def series_lines(raw: bytes) -> dict[tuple[str, str], range]:
+    """The lines of each series' values in a baseline file that was decoded, from 1.
+
+    Returns:
+        Variant and series -> its lines, that of the series' name included.
+    """
+    found: dict[tuple[str, str], range] = {}
+    path: list[str] = []  # the key under which each open object or list lies
+    starts: list[int] = []
+    key, line, seen = "", 1, 0
+    for token in _TOKEN.finditer(raw):
+        line += raw.count(b"\n", seen, token.start())
+        seen = token.start()
+        if token[1] is not None:
+            key = msgspec.json.decode(token[0][: -len(token[1])])
+        elif token[0] in b"{[":
+            path.append(key)
+            starts.append(line)
+            key = ""
+        elif token[0] in b"}]":
+            if len(path) == 4 and path[1] == "metrics":
+                found[path[2], path[3]] = range(starts[-1], line + 1)
+            path.pop()
+            starts.pop()
+    return found
 
 
 class _Decoder:

@@ -6,9 +6,11 @@ Only reads; every command is a `git` of the user's own. Knows nothing of what th
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,10 +33,11 @@ class Change(msgspec.Struct, frozen=True):
     """The commit that last changed something."""
 
     commit: str  # abbreviated hash; empty for what is not committed
-    date: str = ""  # of its author, YYYY-MM-DD
+    date: str = ""  # when it was committed, YYYY-MM-DD
     subject: str = ""  # first line of its message
     # the history that is here begins with it (a shallow clone), so it may be older
     at_most: bool = False
+    age: int = 0  # place in the file's history, the newest first; for ordering only
 
 
 UNCOMMITTED = Change("")
@@ -98,13 +101,28 @@ def last_changes(place: Place, path: str, revision: str | None) -> list[Change]:
     if result.returncode != 0:
         return []  # not in the repository yet
     shallow = b"\nboundary\n" in result.stdout and _is_shallow(place.top)
-    return _parse_blame(result.stdout.decode("utf-8", "replace"), shallow=shallow)
+    head = _run_git(
+        place.top, "rev-parse", "--verify", "--quiet", f"{revision or 'HEAD'}^{{commit}}"
+    )
+    ages = _ages(place.top, head.stdout.decode().strip())
+    return _parse_blame(result.stdout.decode("utf-8", "replace"), ages, shallow=shallow)
+
+
+@functools.lru_cache(maxsize=4)
+def _ages(top: Path, commit: str) -> dict[str, int]:
+    """Each commit's place in a history, the newest first.
+
+    By descent, since two commits of one second, or of two clocks, have no order by time.
+    """
+    listed = _run_git(top, "rev-list", "--topo-order", commit) if commit else None
+    hashes = [] if listed is None else listed.stdout.decode().split()
+    return {sha: age for age, sha in enumerate(hashes, start=1)}
 
 
 _BLAME_LINE = re.compile(r"([0-9a-f]{40,64}) \d+ \d+")
 
 
-def _parse_blame(text: str, *, shallow: bool) -> list[Change]:
+def _parse_blame(text: str, ages: Mapping[str, int], *, shallow: bool) -> list[Change]:
     """Lines of `git blame --porcelain`: a header for each line, details once a commit."""
     known: dict[str, dict[str, str]] = {}
     order: list[str] = []
@@ -119,16 +137,16 @@ def _parse_blame(text: str, *, shallow: bool) -> list[Change]:
             continue
         key, _, value = line.partition(" ")
         details[key] = value
-    return [_change(sha, known[sha], shallow=shallow) for sha in order]
+    changes = {sha: _change(sha, known[sha], shallow=shallow) for sha in known}
+    return [msgspec.structs.replace(changes[sha], age=ages.get(sha, 0)) for sha in order]
 
 
 def _change(sha: str, details: dict[str, str], *, shallow: bool) -> Change:
     if not sha.strip("0"):
         return UNCOMMITTED
-    when = details.get("author-time", "")
-    date = ""
-    if when.isdigit():
-        date = dt.datetime.fromtimestamp(int(when), dt.UTC).date().isoformat()
+    when = details.get("committer-time", "")
+    time = int(when) if when.isdigit() else 0
+    date = dt.datetime.fromtimestamp(time, dt.UTC).date().isoformat() if time else ""
     # `boundary` is said of a root commit too; only a shallow clone hides what was before
     at_most = shallow and "boundary" in details
     return Change(sha[:9], date, details.get("summary", ""), at_most)
