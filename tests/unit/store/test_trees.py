@@ -130,7 +130,7 @@ def test_a_branch_of_the_remote_alone_is_named_so(repo: Path, tmp_path: Path) ->
     git(repo, "checkout", "-qb", "pr")
     git(tmp_path, "clone", "-q", repo.as_uri(), "whole")
     folder = tmp_path / "whole" / "my tests" / "baselines"
-    with pytest.raises(UsageError, match="does not know the revision 'main'$") as caught:
+    with pytest.raises(UsageError, match=r"does not know the revision 'main'$") as caught:
         baselines_at("main", folder)
     assert "git:origin/main" in (caught.value.hint or "")
     with pytest.raises(UsageError) as caught:
