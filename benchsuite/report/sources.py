@@ -19,6 +19,7 @@ from benchsuite.store.baselines import (
     SeriesValues,
     accepted_info,
     file_name,
+    is_baseline_path,
     match_keys,
     read_baseline_file,
     samples_by_variant,
@@ -186,10 +187,10 @@ def _place(folder: Path) -> Place | None:
 
 def _baseline_side(tree: Tree, place: Place | None, revision: str | None) -> Side:
     parts: dict[Key, Part] = {}
-    moment = tree.snapshot()
+    moment = tree.snapshot(is_baseline_path)
     for path in moment.paths():
         pieces = path.split("/")
-        if len(pieces) != 3 or not pieces[2].endswith(".json"):
+        if len(pieces) != 3 or not is_baseline_path(path):
             continue
         file = read_baseline_file(moment, f"{pieces[0]}/{pieces[1]}", pieces[2])
         if file is not None:

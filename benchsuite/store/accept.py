@@ -18,7 +18,13 @@ from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import STORED
 from benchsuite.model.vectors import VectorLine
 from benchsuite.model.verdict import GateResult
-from benchsuite.store.baselines import SCOPES, samples_by_variant, scenario_folder, scope_of
+from benchsuite.store.baselines import (
+    SCOPES,
+    is_baseline_path,
+    samples_by_variant,
+    scenario_folder,
+    scope_of,
+)
 from benchsuite.store.commits import commit, finish
 from benchsuite.store.locks import WAIT_S, locked
 from benchsuite.store.merge import Merge, is_chosen
@@ -88,7 +94,7 @@ def accept(
     with locked(folder, wait_s=wait_s):
         finish(folder)
         tree = FolderTree(folder)
-        moment = tree.snapshot(relative)
+        moment = tree.snapshot(is_baseline_path, relative)
         merges = {s: Merge(record, moment, s, metrics, reason) for s in SCOPES}
         _refuse_other_failures(record, merges, scopes=scopes, partial=metrics is not None)
         asked = [merges[scope] for scope in SCOPES if scope in scopes and merges[scope].taken]

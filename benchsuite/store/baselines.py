@@ -104,6 +104,14 @@ def scenario_folder(deployment: str, scenario: str) -> str:
     return f"{safe_name(deployment)}/{safe_name(scenario)}"
 
 
+def is_baseline_path(path: str) -> bool:
+    """Whether a path below a baseline folder is that of a baseline file, or of a text of one."""
+    parts = path.split("/")
+    if len(parts) == 3:
+        return parts[2].endswith(".json")
+    return len(parts) == 5 and parts[2] == "text" and parts[4].endswith(".txt")
+
+
 def file_name(scope: Scope, fingerprint: Fingerprint) -> str | None:
     """The file that holds a scope's baseline; None where the fingerprint lacks the scope's key."""
     if scope == "config":
@@ -184,7 +192,8 @@ def load_baselines(
     """
     below = scenario_folder(deployment, scenario)
     trees: list[Tree] = [
-        (FolderTree(f) if isinstance(f, Path) else f).snapshot(below) for f in folders
+        (FolderTree(f) if isinstance(f, Path) else f).snapshot(is_baseline_path, below)
+        for f in folders
     ]
     scopes = {s: _load_scope(trees, s, deployment, scenario, fingerprint) for s in SCOPES}
     source = ", ".join(tree.name for tree in trees)

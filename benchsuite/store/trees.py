@@ -6,19 +6,19 @@ out. Knows nothing of what the files mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from benchsuite.errors import ConfigError
-from benchsuite.store.commits import COMMIT_FILE, pending
+from benchsuite.store.commits import COMMIT_FILE, carried_out, pending
 from benchsuite.store.git import GIT_PREFIX, place_of, read_revision
 
 _LOOKS = 100
 """How often a snapshot is tried while somebody writes; an `accept` spoils one or two."""
 
-SMALL = (".json", ".txt")
-"""How the names of the files end that a snapshot holds: baselines and their texts."""
+Wanted = Callable[[str], bool]
+"""Which paths a snapshot holds."""
 
 
 class Tree(Protocol):
@@ -43,8 +43,8 @@ class Tree(Protocol):
     def where(self, path: str) -> str:
         """A file's place, for messages."""
 
-    def snapshot(self, folder: str = "") -> Tree:
-        """The `SMALL` files below one folder, all as they were at one moment."""
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
+        """The wanted files below one folder, all as they were at one moment."""
 
 
 class FolderTree:
@@ -91,8 +91,8 @@ class FolderTree:
         """A file's path."""
         return str(self._folder / path)
 
-    def snapshot(self, folder: str = "") -> Tree:
-        """The `SMALL` files below one folder, all as they were at one moment.
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
+        """The wanted files below one folder, all as they were at one moment.
 
         Everything is read, and then looked at again: where nothing has changed in between, all of
         it was there at once. Takes no lock, so it works in folders that cannot be written.
@@ -101,22 +101,27 @@ class FolderTree:
             ConfigError: The folder changes all the time.
         """
         for _ in range(_LOOKS):
-            before = self._state(folder)
+            before = self._state(wanted, folder)
             files = {p: _read(self._folder / p) for p in before if p != COMMIT_FILE}
-            if self._state(folder) == before:
+            if self._state(wanted, folder) == before:
                 left = pending(self._folder) if before[COMMIT_FILE] else None
-                if self._state(folder) == before:
-                    return MemoryTree(self.name, _snapshot(files, left, folder), self._folder)
+                if self._state(wanted, folder) == before:
+                    below = f"{folder}/" if folder else ""
+                    new = {p: d for p, d in (left or {}).items() if p.startswith(below)}
+                    files |= {p: d for p, d in new.items() if wanted(p)}
+                    found = {p: d for p, d in files.items() if d is not None}
+                    return MemoryTree(self.name, found, self._folder)
         raise ConfigError(
             "is being changed all the time", where=self.where(folder), hint="try again later"
         )
 
-    def _state(self, folder: str) -> dict[str, tuple[int, ...]]:
+    def _state(self, wanted: Wanted, folder: str) -> dict[str, tuple[int, ...]]:
         """What tells whether a file was replaced, by path; that of the journal always."""
         state: dict[str, tuple[int, ...]] = {COMMIT_FILE: _stamp(self._folder / COMMIT_FILE)}
         for path in sorted((self._folder / folder).rglob("*")):
-            if path.suffix in SMALL:
-                state[path.relative_to(self._folder).as_posix()] = _stamp(path)
+            name = path.relative_to(self._folder).as_posix()
+            if wanted(name):
+                state[name] = _stamp(path)
         return state
 
 
@@ -155,7 +160,7 @@ class MemoryTree:
         """Path of a file, or its revision and path."""
         return f"{self._name}/{path}" if self._folder is None else str(self._folder / path)
 
-    def snapshot(self, folder: str = "") -> Tree:
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
         """Itself: it does not change."""
         return self
 
@@ -172,7 +177,8 @@ def baselines_at(revision: str, folder: Path) -> MemoryTree:
     """
     place = place_of(folder)
     files = read_revision(place, revision)
-    return MemoryTree(f"{GIT_PREFIX}{revision}:{place.inside}", files)
+    name = f"{GIT_PREFIX}{revision}:{place.inside}"
+    return MemoryTree(name, carried_out(files, lambda path: f"{name}/{path}"))
 
 
 def _read(path: Path) -> bytes | OSError | None:
@@ -197,20 +203,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return (seen.st_ino, seen.st_mtime_ns, seen.st_size)
-
-
-def _snapshot(
-    files: Mapping[str, bytes | OSError | None],
-    left: Mapping[str, bytes | None] | None,
-    folder: str,
-) -> dict[str, bytes | OSError]:
-    below = f"{folder}/" if folder else ""
-    changed = {
-        path: data
-        for path, data in (left or {}).items()
-        if path.startswith(below) and path.endswith(SMALL)
-    }
-    return {path: data for path, data in {**files, **changed}.items() if data is not None}
 
 
 def _overlaid(paths: set[str], left: Mapping[str, bytes | None] | None) -> set[str]:
