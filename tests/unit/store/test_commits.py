@@ -10,6 +10,7 @@ import pytest
 from benchsuite.errors import ConfigError, MachineError
 from benchsuite.store import commits
 from benchsuite.store.commits import COMMIT_FILE, carried_out, commit, finish, pending
+from benchsuite.store.files import write_atomic
 from benchsuite.store.trees import FolderTree
 
 CHANGES: dict[str, bytes | None] = {"s/a.json": b"new", "s/b.txt": None, "s/c.txt": b"come"}
@@ -177,15 +178,14 @@ def test_a_disk_that_refuses_leaves_the_change_to_the_next_writer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be carried out now still counts."""
-    real = commits.write_atomic
 
-    def write_atomic(path: Path, data: bytes) -> None:
+    def refuse(path: Path, data: bytes) -> None:
         if path.name == "c.txt":
             raise MachineError("the disk is full")
-        real(path, data)
+        write_atomic(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(commits, "write_atomic", write_atomic)
+        patch.setattr(commits, "write_atomic", refuse)
         with pytest.raises(MachineError, match="full"):
             commit(folder, CHANGES)
     assert FolderTree(folder).read("s/c.txt") == b"come"
