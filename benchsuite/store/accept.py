@@ -219,24 +219,28 @@ def _refuse_other_failures(
 
     A gate may select several series; those whose values are the baseline's are not what failed.
     """
+    left: dict[str, GateResult] = {}  # by series; of each the first gate that fails on it
     for gate in record.gates:
         if gate.level != "block" or gate.outcome != "fail" or gate.against != "baseline":
             continue
         selector = parse_selector(gate.metric)
-        left = [
+        found = [
             series
             for scope, merge in merges.items()
             for series in _not_taken(record, gate.variant, selector, merge, taken=scope in scopes)
         ]
-        if gate.state == "missing" and not left:
+        if gate.state == "missing" and not found:
             scope = scope_of(selector.name, selector.label_names)
-            left = [gate.metric] if partial or scope not in scopes else []
-        if left:
-            raise UsageError(
-                f"run {record.id} also fails on what is not being accepted: {left[0]}; "
-                f"{_gate_words(gate)}",
-                hint=_take_too(left, scopes=scopes, partial=partial),
-            )
+            found = [gate.metric] if partial or scope not in scopes else []
+        for series in found:
+            left.setdefault(series, gate)
+    for series, gate in left.items():
+        more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+        raise UsageError(
+            f"run {record.id} also fails on what is not being accepted: {series}{more}; "
+            f"{_gate_words(gate)}",
+            hint=_take_too(list(left), scopes=scopes, partial=partial),
+        )
 
 
 def _not_taken(
@@ -255,11 +259,17 @@ def _not_taken(
 
 def _take_too(left: Sequence[str], *, scopes: Sequence[Scope], partial: bool) -> str:
     words = []
-    if partial:
-        words.append(f"accept it too (--metric {shlex.quote(left[0])})")
+    if partial and len(left) <= _MANY:
+        too = " ".join(f"--metric {shlex.quote(series)}" for series in left)
+        words.append(f"if all of it is meant, add: {too}")
+    elif partial:
+        words.append("if all of it is meant, accept everything, without --metric")
     if len(scopes) < len(SCOPES):
         words.append("accept every scope, without --scope")
-    return f"{', or '.join(words) or 'accept everything'}; or mend it first"
+    return f"{'; '.join(words) or 'accept everything'}; or mend it first"
+
+
+_MANY = 6  # so many metrics can be typed
 
 
 def _gate_words(gate: GateResult) -> str:
