@@ -23,7 +23,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
 _FOLDER = re.compile(r"[^/\\]*$")  # of a path, what is not its folder
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _KEYS = ("schema", "match", "scenario_digest", "info", "metrics")
-_HINT = "restore it from version control, or accept a run anew"
+_HINT = "restore it from version control, or remove it and accept a run anew"
 _CONFLICT_HINT = (
     "take one side whole (git checkout --ours or --theirs FILE, and the text folder beside it), "
     "then accept the other side's run again"
