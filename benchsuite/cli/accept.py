@@ -43,7 +43,8 @@ def command(
 
     RUN is a run folder, a record.json, an archive of a run from another machine, the beginning
     of a run's id, or `last`. Refuses in CI, and refuses a run with failures that a baseline
-    cannot mend.
+    cannot mend or that are not being accepted. All files change as one; where somebody else is
+    accepting, it waits for them and keeps what they took.
     """
     import os
 
@@ -79,6 +80,9 @@ def command(
         click.echo(f"dropped: {safe(dropped)}", err=True)
     for written in done.files:
         click.echo(f"wrote {written}")
+    for removed in done.removed:
+        click.echo(f"removed {removed}")
     kept = f", {done.kept} kept from before" if done.kept else ""
     place = f"{record.scenario} on {record.fingerprint.deployment}"
-    click.echo(safe(f"accepted {done.values} values of {place}{kept}; commit them"))
+    told = "commit them" if done.files or done.removed else "the baseline has them already"
+    click.echo(safe(f"accepted {done.values} values of {place}{kept}; {told}"))

@@ -21,7 +21,8 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
     import sys
 
     from benchsuite.errors import ExitCode, UsageError
-    from benchsuite.report.diff import diff, render_diff, render_diff_json, render_diff_markdown
+    from benchsuite.report.diff import diff
+    from benchsuite.report.diff_text import render_diff, render_diff_json, render_diff_markdown
     from benchsuite.report.layout import style_for
     from benchsuite.report.sources import read_sides
     from benchsuite.scenario.workspace import load_workspace

@@ -1,24 +1,23 @@
-"""What changed between two sides, as rows; and the rows as a table, Markdown and JSON.
+"""What changed between two sides, as rows that say by how much, since when and with what.
 
-Only what changed is shown, with a count of what did not. Tolerances belong to scenarios, so a
-diff has none; memory and latency of runs, which never repeat exactly, are told apart as noise.
+Only what changed is a row, the rest is counted. Tolerances belong to scenarios, so a diff has
+none; memory and latency of runs, which never repeat exactly, are told apart as noise.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import msgspec
 
 from benchsuite.gate.differs import differences
 from benchsuite.gate.kinds import KINDS
+from benchsuite.gate.kinds.comparison import Comparison
 from benchsuite.gate.kinds.noisy import median
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.verdict import State
-from benchsuite.report.layout import Style, cells, columns, cut, name_above, safe, wrap
-from benchsuite.report.sources import Part, Side
+from benchsuite.report.sources import Key, Origins, Part, Side, key_words, scope_word
 from benchsuite.store.baselines import Sample, SeriesValues
 from benchsuite.units import format_value
 
@@ -41,6 +40,12 @@ class Row(msgspec.Struct, frozen=True):
     state: State
     change: str = ""  # in words: `-46.9%`, or of a text where it parts
     noisy: bool = False  # memory or latency of a run: not counted as a difference
+    sentence: str = ""  # `changed from 16 MiB to 12.25 MiB (-23.4%)`; of a text, both sides
+    # where each value comes from, in words: `since commit 1a2b3c4d5 of 2026-10-01 (first), accepted
+    # from run ba5e0001 for: first baseline`, `run cafe0002 of build b10440`; empty without a value
+    baseline_from: str = ""
+    candidate_from: str = ""
+    differs: tuple[str, ...] = ()  # between the two, in words: `build b1 -> b2`
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -51,7 +56,7 @@ class Diff(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     same: int  # series that did not change
     differs: tuple[str, ...]  # in words: `build b1 -> b2`
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be compared, or only with care
     schema_version: int = DIFF_SCHEMA
 
     @property
@@ -70,79 +75,40 @@ def diff(baseline: Side, candidate: Side) -> Diff:
     rows: list[Row] = []
     same = 0
     words: dict[str, None] = {}
-    notes: dict[str, None] = {}
+    notes: dict[str, None] = dict.fromkeys([*baseline.notes, *candidate.notes])
     with_run = baseline.run is not None or candidate.run is not None
-    nothing = Part({}, {}, {})
+    nothing = Part({}, {}, {}, {})
+    origins = (Origins(baseline), Origins(candidate))
     for key in dict.fromkeys([*baseline.parts, *candidate.parts]):
         left, right = baseline.parts.get(key), candidate.parts.get(key)
         if with_run and (left is None or right is None):
-            notes[f"{key[2]}: only on one side, so not compared"] = None
+            if not (baseline.notes or candidate.notes):
+                notes[f"{key[2]}: only on one side, so not compared"] = None
             continue
         left, right = left or nothing, right or nothing
+        places = key_words(left.match, right.match) if left.match and right.match else []
+        words.update(dict.fromkeys(places))
         for variant, series, before, after in _pairs(left, right, with_run=with_run):
             row = _row(key, variant, series, before, after, with_run=with_run)
             if row is None:
                 same += 1
-            else:
-                rows.append(row)
-        for variant in left.infos:
-            if variant in right.infos:
-                found = differences(left.infos[variant], right.infos[variant], variant)
-                words.update(dict.fromkeys(found))
+                continue
+            found = (*places, *_differences(left, right, variant, series))
+            froms = [origin.of(key, variant, series) for origin in origins]
+            rows.append(
+                msgspec.structs.replace(
+                    row, baseline_from=froms[0], candidate_from=froms[1], differs=found
+                )
+            )
+        for variant, seen in left.infos.items():
+            for series in seen:
+                words.update(dict.fromkeys(_differences(left, right, variant, series)))
             theirs, ours = left.digests.get(variant), right.digests.get(variant)
             if theirs and ours and theirs != ours:
                 notes[f"variant {variant} of {key[1]} does something else on each side"] = None
+    if not with_run:
+        notes.update(dict.fromkeys(_other_keys(baseline, candidate)))
     return Diff(baseline.name, candidate.name, tuple(rows), same, tuple(words), tuple(notes))
-
-
-def render_diff(found: Diff, style: Style | None = None) -> str:
-    """A diff as plain text with a newline at its end."""
-    look = style or Style()
-    lines = wrap(safe(f"{found.baseline} -> {found.candidate}"), look.width)
-    exact = [row for row in found.rows if not row.noisy]
-    noisy = [row for row in found.rows if row.noisy]
-    lines += _table(exact, look)
-    if noisy:
-        lines += ["", f"memory and latency, {NOISE_PERCENT:g}% and more apart: advice only"]
-        lines += _table(noisy, look)
-    if found.differs:
-        lines += ["", "what differs:"]
-        lines += [line for d in found.differs for line in wrap(safe(d), look.width, "  ")]
-    lines += [line for note in found.notes for line in wrap(f"note: {safe(note)}", look.width)]
-    colour = "green" if found.is_same else "red"
-    lines += ["", look.paint(summary(found), colour)]
-    return "\n".join(lines) + "\n"
-
-
-def render_diff_markdown(found: Diff) -> str:
-    """A diff as a Markdown table with a newline at its end."""
-    lines = [f"**{_markdown(found.baseline)} -> {_markdown(found.candidate)}**: {summary(found)}"]
-    if found.rows:
-        lines += [
-            "",
-            "| scenario | variant | series | baseline | candidate | state |",
-            "|---|---|---|---|---|---|",
-        ]
-        for row in found.rows:
-            state = f"{row.state} {row.change}".strip() + (" (advice)" if row.noisy else "")
-            parts = (
-                row.scenario,
-                row.variant,
-                row.series,
-                row.baseline or "-",
-                row.candidate or "-",
-                state,
-            )
-            lines.append("| " + " | ".join(_markdown(part) for part in parts) + " |")
-    lines += [""] if found.differs or found.notes else []
-    lines += [f"- {_markdown(words)}" for words in (*found.differs, *found.notes)]
-    return "\n".join(lines) + "\n"
-
-
-def render_diff_json(found: Diff) -> bytes:
-    """A diff as indented JSON with a newline at its end."""
-    content = {**msgspec.to_builtins(found), "is_same": found.is_same}
-    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
 def summary(found: Diff) -> str:
@@ -153,6 +119,36 @@ def summary(found: Diff) -> str:
         counts[key] = counts.get(key, 0) + 1
     parts = [f"{count} {state}" for state, count in counts.items()]
     return ", ".join([*parts, f"{found.same} the same"])
+
+
+def _differences(left: Part, right: Part, variant: str, series: str) -> tuple[str, ...]:
+    """What differed when the two values of a series were measured, or where one has none."""
+    before, after = left.infos.get(variant, {}), right.infos.get(variant, {})
+    theirs, ours = before.get(series), after.get(series)
+    if theirs is None or ours is None:  # what was the case for the rest of the variant
+        theirs = theirs or next(iter(before.values()), None)
+        ours = ours or next(iter(after.values()), None)
+    if theirs is None or ours is None or theirs is ours:
+        return ()
+    return differences(theirs.seen, ours.seen, variant)
+
+
+def _other_keys(baseline: Side, candidate: Side) -> list[str]:
+    """Notes on scopes of which each side has files, but none under the other's keys."""
+    notes = []
+    files: dict[tuple[str, str, str], tuple[list[Key], list[Key]]] = {}
+    for number, side in enumerate((baseline, candidate)):
+        for key in side.parts:
+            at = (*key[:2], scope_word(key))
+            files.setdefault(at, ([], []))[number].append(key)
+    for (deployment, scenario, scope), (left, right) in files.items():
+        if left and right and not set(left) & set(right):
+            found = key_words(baseline.parts[left[0]].match, candidate.parts[right[0]].match)
+            notes.append(
+                f"{deployment}/{scenario}: each side has {scope} baselines, but of other keys "
+                f"({', '.join(found)}), so they show as missing and new and are not compared"
+            )
+    return notes
 
 
 def _pairs(
@@ -183,11 +179,13 @@ def _row(
     state: State
     if before is None or after is None:
         state = "new" if before is None else "missing"
-        return Row(*key[:2], variant, series, left, right, state)
+        words = f"{state}: {right} now" if before is None else f"{state}: was {left}"
+        return Row(*key[:2], variant, series, left, right, state, sentence=words)
     if before == after:
         return None
     if metric is None:
-        return Row(*key[:2], variant, series, left, right, "changed")
+        words = f"changed from {left} to {right}"
+        return Row(*key[:2], variant, series, left, right, "changed", sentence=words)
     kind = KINDS[metric.assume]
     found = kind.compare(before, after, unit=metric.unit, better=metric.better)
     state, change = found.state, _change(metric, before, after, found.sentence)
@@ -202,8 +200,24 @@ def _row(
     if state == "same":
         return None
     return Row(
-        *key[:2], variant, series, found.expected, found.observed, state, change, noisy=noisy
+        *key[:2],
+        variant,
+        series,
+        found.expected,
+        found.observed,
+        state,
+        change,
+        noisy=noisy,
+        sentence=_sentence(metric, state, found, change),
     )
+
+
+def _sentence(metric: Metric, state: State, found: Comparison, change: str) -> str:
+    """What moved and by how much; of a text the first difference and both sides of it."""
+    if metric.assume == "text" and found.state == "changed":
+        return found.sentence
+    aside = f" ({change})" if change else ""
+    return f"{state} from {found.expected} to {found.observed}{aside}"
 
 
 def _values(samples: tuple[Sample, ...]) -> list[str]:
@@ -233,37 +247,3 @@ def _percent(before: tuple[Sample, ...], after: tuple[Sample, ...]) -> float | N
         return None
     start = median(before)
     return None if start == 0 else (median(after) - start) / abs(start) * 100
-
-
-def _table(rows: list[Row], look: Style) -> list[str]:
-    """The rows by scenario, variants that changed alike in one line."""
-    lines: list[str] = []
-    for deployment, scenario in dict.fromkeys((row.deployment, row.scenario) for row in rows):
-        lines += ["", safe(f"{deployment}/{scenario}" if deployment else scenario)]
-        alike: dict[tuple[str, ...], list[str]] = {}
-        for row in rows:
-            if (row.deployment, row.scenario) == (deployment, scenario):
-                state = f"{row.state} {row.change}".strip()
-                key = (row.series, row.baseline or "-", row.candidate or "-", state)
-                alike.setdefault(key, []).append(row.variant)
-        table = [["", "series", "baseline", "candidate", "state"]]
-        table += [[",".join(variants), *key] for key, variants in alike.items()]
-        cleaned = [[safe(cell) for cell in line] for line in table]
-        limits = (12, look.width, look.width // 5, look.width // 5, 24)
-        widths = [
-            min(limit, max(cells(line[i]) for line in cleaned)) for i, limit in enumerate(limits)
-        ]
-        rest = look.width - sum(widths) + widths[1] - 8
-        widths[1] = max(8, min(widths[1], rest))
-        for wanted, made in zip(cleaned, columns(cleaned, widths), strict=True):
-            above, row_cells = name_above(wanted, made, widths, look.width)
-            lines += [cut(line.rstrip(), look.width) for line in (*above, "".join(row_cells))]
-    return lines
-
-
-def _markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in a table cell too."""
-    return _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", safe(text))
-
-
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~&]")

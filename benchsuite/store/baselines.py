@@ -21,9 +21,6 @@ from benchsuite.store.decode import decode_baseline_file
 from benchsuite.store.files import safe_name
 from benchsuite.store.trees import FolderTree, Tree
 
-BASELINE_SCHEMA = 1
-"""Version of baseline files. 1: first."""
-
 SCOPES: tuple[Scope, ...] = ("config", "numerics", "machine")
 _PREFIX: dict[Scope, str] = {"config": "config", "numerics": "text", "machine": "machine"}
 
@@ -34,6 +31,8 @@ class Sample(msgspec.Struct, frozen=True):
     value: Value
     quantum: float = 0.0  # print quantum of a quantised value, in the metric's unit
     terms: int = 1  # printed terms summed into it
+    # 95% interval of a value that is itself an estimate, in the metric's unit; None for others
+    interval: tuple[float, float] | None = None
 
 
 SeriesValues = dict[str, tuple[Sample, ...]]
@@ -49,8 +48,8 @@ class AcceptedInfo(msgspec.Struct, frozen=True):
     run: str = ""  # id
 
 
-class Earlier(msgspec.Struct, frozen=True):
-    """Values that a later `accept` left in place, and what was the case when they were accepted."""
+class Refreshed(msgspec.Struct, frozen=True):
+    """Values that were accepted at another time than the rest, and what was the case then."""
 
     info: AcceptedInfo
     series: dict[str, tuple[str, ...]]  # variant -> series
@@ -63,13 +62,13 @@ class BaselineFile(msgspec.Struct, frozen=True):
     where: str  # its place, for messages
     match: dict[str, str | int]  # deployment, scenario, seed; by scope numerics and machine
     scenario_digest: dict[str, str]  # variant -> digest
-    info: AcceptedInfo
+    info: AcceptedInfo  # of all values that are not among `refreshed`
     metrics: dict[str, SeriesValues]  # variant -> values
-    earlier: tuple[Earlier, ...] = ()
+    refreshed: tuple[Refreshed, ...] = ()
 
     def info_for(self, variant: str, series: str) -> AcceptedInfo:
         """What was the case when this value was accepted."""
-        for part in self.earlier:
+        for part in self.refreshed:
             if series in part.series.get(variant, ()):
                 return part.info
         return self.info
@@ -103,6 +102,14 @@ class Baselines(msgspec.Struct, frozen=True):
 def scenario_folder(deployment: str, scenario: str) -> str:
     """Where the baselines of a deployment and scenario lie below a baseline folder."""
     return f"{safe_name(deployment)}/{safe_name(scenario)}"
+
+
+def is_baseline_path(path: str) -> bool:
+    """Whether a path below a baseline folder is that of a baseline file, or of a text of one."""
+    parts = path.split("/")
+    if len(parts) == 3:
+        return parts[2].endswith(".json")
+    return len(parts) == 5 and parts[2] == "text" and parts[4].endswith(".txt")
 
 
 def file_name(scope: Scope, fingerprint: Fingerprint) -> str | None:
@@ -161,7 +168,7 @@ def samples_by_variant(
         own = scope_of(m.name, tuple(m.labels))
         if own is None or (scope is not None and own != scope):
             continue
-        sample = Sample(m.value, m.quantum, m.terms)
+        sample = Sample(m.value, m.quantum, m.terms, m.interval)
         found.setdefault(m.variant, {}).setdefault(series_of(m), []).append(sample)
     return {v: {s: tuple(values) for s, values in rows.items()} for v, rows in found.items()}
 
@@ -183,7 +190,11 @@ def load_baselines(
     Raises:
         ConfigError: A file cannot be read or is not well formed; at file:line.
     """
-    trees: list[Tree] = [FolderTree(f) if isinstance(f, Path) else f for f in folders]
+    below = scenario_folder(deployment, scenario)
+    trees: list[Tree] = [
+        (FolderTree(f) if isinstance(f, Path) else f).snapshot(is_baseline_path, below)
+        for f in folders
+    ]
     scopes = {s: _load_scope(trees, s, deployment, scenario, fingerprint) for s in SCOPES}
     source = ", ".join(tree.name for tree in trees)
     return Baselines(deployment, scenario, scopes, source)
@@ -258,7 +269,6 @@ def read_baseline_file(tree: Tree, folder: str, name: str) -> BaselineFile | Non
     decoded = decode_baseline_file(
         raw,
         where=tree.where(path),
-        schema=BASELINE_SCHEMA,
         read_text=lambda relative: tree.read(f"{folder}/{relative}"),
     )
     return BaselineFile(
@@ -271,9 +281,9 @@ def read_baseline_file(tree: Tree, folder: str, name: str) -> BaselineFile | Non
             variant: {s: tuple(Sample(*v) for v in values) for s, values in rows.items()}
             for variant, rows in decoded.metrics.items()
         },
-        earlier=tuple(
-            Earlier(_flat_info(part["info"]), {v: tuple(s) for v, s in part["series"].items()})
-            for part in decoded.earlier
+        refreshed=tuple(
+            Refreshed(_flat_info(part["info"]), {v: tuple(s) for v, s in part["series"].items()})
+            for part in decoded.refreshed
         ),
     )
 

@@ -6,6 +6,7 @@ Baselines are merged and edited by hand, so a wrong one must say where it is wro
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -15,14 +16,21 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
+from benchsuite.store.migrations import BASELINE, check_version, migrate
 
 _CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILINE)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
+_FOLDER = re.compile(r"[^/\\]*$")  # of a path, what is not its folder
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _KEYS = ("schema", "match", "scenario_digest", "info", "metrics")
-_HINT = "restore it from version control, or accept a run anew"
+_HINT = "restore it from version control, or remove it and accept a run anew"
+_CONFLICT_HINT = (
+    "take one side whole (git checkout --ours or --theirs FILE, and the text folder beside it), "
+    "then accept the other side's run again"
+)
 
-DecodedSample = tuple[int | float | str, float, int]
-"""Value, quantum, terms."""
+DecodedSample = tuple[int | float | str, float, int, tuple[float, float] | None]
+"""Value, quantum, terms, interval."""
 
 
 class DecodedFile(msgspec.Struct, frozen=True):
@@ -31,25 +39,51 @@ class DecodedFile(msgspec.Struct, frozen=True):
     match: dict[str, str | int]
     scenario_digest: dict[str, str]
     info: dict[str, Any]
-    earlier: list[dict[str, Any]]
+    refreshed: list[dict[str, Any]]
     metrics: dict[str, dict[str, list[DecodedSample]]]
 
 
 def decode_baseline_file(
-    raw: bytes, *, where: str, schema: int, read_text: Callable[[str], bytes | None]
+    raw: bytes, *, where: str, read_text: Callable[[str], bytes | None]
 ) -> DecodedFile:
     """Decode and check a baseline file.
 
     Args:
         raw: Its bytes.
         where: Its path, for messages.
-        schema: The version that this benchsuite reads.
         read_text: Gives the bytes of a text file beside it, or None.
 
     Raises:
         ConfigError: With file:line, what was found and what was expected.
     """
-    return _Decoder(raw, where, read_text).decode(schema)
+    return _Decoder(raw, where, read_text).decode()
+
+
+def series_lines(raw: bytes) -> dict[tuple[str, str], range]:
+    """The lines of each series' values in a baseline file that was decoded, from 1.
+
+    Returns:
+        Variant and series -> its lines, that of the series' name included.
+    """
+    found: dict[tuple[str, str], range] = {}
+    path: list[str] = []  # the key under which each open object or list lies
+    starts: list[int] = []
+    key, line, seen = "", 1, 0
+    for token in _TOKEN.finditer(raw):
+        line += raw.count(b"\n", seen, token.start())
+        seen = token.start()
+        if token[1] is not None:
+            key = msgspec.json.decode(token[0][: -len(token[1])])
+        elif token[0] in b"{[":
+            path.append(key)
+            starts.append(line)
+            key = ""
+        elif token[0] in b"}]":
+            if len(path) == 4 and path[1] == "metrics":
+                found[path[2], path[3]] = range(starts[-1], line + 1)
+            path.pop()
+            starts.pop()
+    return found
 
 
 class _Decoder:
@@ -58,16 +92,21 @@ class _Decoder:
         self._where = where
         self._read_text = read_text
 
-    def decode(self, schema: int) -> DecodedFile:
+    def decode(self) -> DecodedFile:
         conflict = _CONFLICT.search(self._raw)
         if conflict is not None:
-            self._fail_at_byte(conflict.start(), "holds the markers of a merge conflict")
+            self._fail_at_byte(
+                conflict.start(), "holds the markers of a merge conflict", _CONFLICT_HINT
+            )
         content = self._parse()
         if not isinstance(content, dict):
-            self._fail((), "is no baseline: expected an object")
-        self._check_schema(content.get("schema"), schema)
+            self._fail((), "is not a baseline: expected an object")
+        at = f"{self._where}:{self._line_of(('schema',))}"
+        check_version(BASELINE, content.get("schema"), where=at)
+        self._refuse_duplicates()
+        content = migrate(BASELINE, content, where=at)
         for key in content:
-            if key not in (*_KEYS, "earlier"):
+            if key not in (*_KEYS, "refreshed"):
                 self._fail((key,), f"unknown key '{key}'; expected {', '.join(_KEYS)}")
         for key in _KEYS:
             if key not in content:
@@ -76,7 +115,7 @@ class _Decoder:
             match=self._match(content["match"]),
             scenario_digest=self._words(content["scenario_digest"], "scenario_digest"),
             info=self._info(content["info"], "info"),
-            earlier=self._earlier(content.get("earlier", [])),
+            refreshed=self._refreshed(content.get("refreshed", [])),
             metrics=self._metrics(content["metrics"]),
         )
 
@@ -92,15 +131,24 @@ class _Decoder:
         except UnicodeDecodeError as error:
             self._fail_at_byte(error.start, "is not UTF-8")
 
-    def _check_schema(self, found: Any, schema: int) -> None:
-        if found == schema and not isinstance(found, bool):
+    def _refuse_duplicates(self) -> None:
+        """Refuse a key that an object has twice: of the two values, one would be lost."""
+        if not _has_duplicates(self._raw):
             return
-        newer = isinstance(found, int) and found > schema
-        self._fail(
-            ("schema",),
-            f"has schema {found!r}, this benchsuite reads {schema}",
-            hint="update benchsuite, or accept a run anew" if newer else _HINT,
-        )
+        seen: list[set[bytes]] = []
+        for token in _TOKEN.finditer(self._raw):
+            word = token[0]
+            if word == b"{":
+                seen.append(set())
+            elif word == b"}":
+                seen.pop()
+            elif token[1] is not None:
+                key = word[: -len(token[1])]
+                if key in seen[-1]:
+                    shown = msgspec.json.decode(key)
+                    self._fail_at_byte(token.start(), f"has the key '{shown}' twice", _MERGE_HINT)
+                seen[-1].add(key)
+        self._fail((), "has a key twice", _MERGE_HINT)  # the same key, spelled differently
 
     def _match(self, found: Any) -> dict[str, str | int]:
         match: dict[str, str | int] = {}
@@ -129,15 +177,21 @@ class _Decoder:
                 self._fail((*path, key), f"'{key}' is {_show(value)}, expected text")
         return dict(found)
 
-    def _earlier(self, found: Any) -> list[dict[str, Any]]:
+    def _refreshed(self, found: Any) -> list[dict[str, Any]]:
+        name = "refreshed"
         if not isinstance(found, list):
-            self._fail(("earlier",), f"'earlier' is {_show(found)}, expected a list")
+            self._fail((name,), f"'{name}' is {_show(found)}, expected a list")
+        listed: set[tuple[str, str]] = set()
         for part in found:
-            self._info(self._object(part, "earlier").get("info"), "earlier", "info")
-            for variant, series in self._object(part.get("series"), "earlier", "series").items():
+            self._info(self._object(part, name).get("info"), name, "info")
+            for variant, series in self._object(part.get("series"), name, "series").items():
+                place = (name, "series", variant)
                 if not isinstance(series, list) or not all(isinstance(s, str) for s in series):
-                    place = ("earlier", "series", variant)
                     self._fail(place, f"'{variant}' is {_show(series)}, expected a list of series")
+                for text in series:
+                    if (variant, text) in listed:
+                        self._fail(place, f"lists '{text}' of variant {variant} twice", _MERGE_HINT)
+                    listed.add((variant, text))
         return found
 
     def _metrics(self, found: Any) -> dict[str, dict[str, list[DecodedSample]]]:
@@ -161,16 +215,24 @@ class _Decoder:
     def _number(self, value: Any, place: tuple[str, ...]) -> DecodedSample:
         quantum: Any = 0.0
         terms: Any = 1
+        interval: Any = None
         number = value
-        if isinstance(value, dict) and set(value) == {"value", "quantum", "terms"}:
-            number, quantum, terms = value["value"], value["quantum"], value["terms"]
+        if isinstance(value, dict) and set(value) in _OBJECTS:
+            number = value["value"]
+            quantum, terms = value.get("quantum", quantum), value.get("terms", terms)
+            interval = value.get("interval")
         if not _is_number(number):
             self._fail(place, f"'{place[-1]}' holds {_show(value)}, expected a number")
         if not _is_number(quantum) or quantum < 0:
             self._fail(place, f"'{place[-1]}' has quantum {_show(quantum)}, expected 0 or more")
         if not isinstance(terms, int) or isinstance(terms, bool) or terms < 1:
             self._fail(place, f"'{place[-1]}' has terms {_show(terms)}, expected 1 or more")
-        return (number, float(quantum), terms)
+        if interval is not None and not (
+            isinstance(interval, list) and len(interval) == 2 and all(map(_is_number, interval))
+        ):
+            self._fail(place, f"'{place[-1]}' has interval {_show(interval)}, expected two numbers")
+        ends = None if interval is None else (float(interval[0]), float(interval[1]))
+        return (number, float(quantum), terms, ends)
 
     def _text(self, value: Any, place: tuple[str, ...]) -> DecodedSample:
         if not (
@@ -186,6 +248,12 @@ class _Decoder:
         if raw is None:
             self._fail(place, f"the text file '{name}' is not there")
         if hashlib.sha256(raw).hexdigest() != value["sha256"]:
+            conflict = _CONFLICT.search(raw)
+            if conflict is not None and conflict[1] == b"<<<<<<<":
+                line = raw.count(b"\n", 0, conflict.start()) + 1
+                where = f"{_FOLDER.sub('', self._where)}{name}:{line}"
+                message = "holds the markers of a merge conflict"
+                raise ConfigError(message, where=where, hint=_CONFLICT_HINT)
             self._fail(
                 place,
                 f"the text file '{name}' is not the one that was accepted: its sha256 differs",
@@ -193,7 +261,7 @@ class _Decoder:
                 ".gitattributes; " + _HINT,
             )
         try:
-            return (raw.decode("utf-8"), 0.0, 1)
+            return (raw.decode("utf-8"), 0.0, 1, None)
         except UnicodeDecodeError:
             self._fail(place, f"the text file '{name}' is not UTF-8")
 
@@ -205,9 +273,9 @@ class _Decoder:
     def _fail(self, path: tuple[str, ...], message: str, hint: str = _HINT) -> NoReturn:
         raise ConfigError(message, where=f"{self._where}:{self._line_of(path)}", hint=hint)
 
-    def _fail_at_byte(self, byte: int, message: str) -> NoReturn:
+    def _fail_at_byte(self, byte: int, message: str, hint: str = _HINT) -> NoReturn:
         line = self._raw.count(b"\n", 0, byte) + 1
-        raise ConfigError(message, where=f"{self._where}:{line}", hint=_HINT)
+        raise ConfigError(message, where=f"{self._where}:{line}", hint=hint)
 
     def _line_of(self, path: tuple[str, ...]) -> int:
         """The line of a key; found by its text, since the decoder keeps no positions."""
@@ -218,6 +286,24 @@ class _Decoder:
             following = range(at, len(lines))
             at = next((n for n in following if lines[n].strip().startswith(quoted)), at)
         return at + 1
+
+
+_MERGE_HINT = (
+    "keep one of the two: a merge may have taken both sides; or restore the file and accept anew"
+)
+_OBJECTS = ({"value", "quantum", "terms"}, {"value", "interval"})
+
+
+def _has_duplicates(raw: bytes) -> bool:
+    """Whether any object has a key twice; msgspec keeps the last and says nothing."""
+    found = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or len({key for key, _ in pairs}) != len(pairs)
+
+    json.loads(raw, object_pairs_hook=look)
+    return found
 
 
 def _is_number(value: Any) -> bool:

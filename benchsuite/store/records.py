@@ -26,6 +26,7 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.store.files import safe_name, write_atomic
+from benchsuite.store.migrations import JOURNAL, RECORD, check_version, migrate
 
 RECORD_FILE = "record.json"
 JOURNAL_FILE = "samples.jsonl"
@@ -211,7 +212,7 @@ def read_record(path: Path) -> RunRecord:
         raise ConfigError(f"holds neither {RECORD_FILE} nor {JOURNAL_FILE}", where=str(path))
     if not path.exists():
         raise ConfigError("no such run", where=str(path))
-    archived = _read_archive(path)
+    archived = _read_archive(path, RECORD_FILE)
     if archived is not None:
         return _decode_record(*archived)
     return _decode_record(_read_bytes(path), str(path))
@@ -284,19 +285,9 @@ class _Head(msgspec.Struct):
 def _decode_record(data: bytes, where: str) -> RunRecord:
     try:
         version = msgspec.json.decode(data, type=_Head).schema_version
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"is not a run record: {error}", where=where) from error
-    if version is None:
-        raise ConfigError("is not a run record: it has no schema_version", where=where)
-    if version != RECORD_SCHEMA:
-        newer = isinstance(version, int) and version > RECORD_SCHEMA
-        raise ConfigError(
-            f"has schema_version {version}, this benchsuite reads {RECORD_SCHEMA}",
-            where=where,
-            hint="read it with the newer benchsuite that wrote it" if newer else None,
-        )
-    try:
-        return msgspec.json.decode(data, type=RunRecord)
+        if check_version(RECORD, version, where=where) == RECORD_SCHEMA:
+            return msgspec.json.decode(data, type=RunRecord)
+        return msgspec.convert(migrate(RECORD, msgspec.json.decode(data), where=where), RunRecord)
     except msgspec.DecodeError as error:
         raise ConfigError(f"is not a run record: {error}", where=where) from error
 
@@ -314,7 +305,9 @@ def _recover_record(path: Path) -> RunRecord:
     try:
         for event in read_journal(path):
             kind = event.get("kind", "")
-            if kind == KIND_BEGIN:
+            if kind == KIND_OPENED:
+                check_version(JOURNAL, event.get("schema_version"), where=f"{path}:1")
+            elif kind == KIND_BEGIN:
                 record = msgspec.convert(event.get("record"), RunRecord)
             elif kind in types:
                 found = msgspec.convert(event.get(kind), types[kind])
@@ -337,20 +330,44 @@ def _recover_record(path: Path) -> RunRecord:
     )
 
 
-def _read_archive(path: Path) -> tuple[bytes, str] | None:
-    """The record inside a .zip or .tar archive and its place; None for any other file."""
+def read_beside(run: Path, name: str) -> tuple[bytes, str] | None:
+    """A file that lies beside a run's record, and its place; None where the run has none such.
+
+    Args:
+        run: As for `read_record`.
+        name: The file's name.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    folder = run if run.is_dir() else run.parent
+    if run.is_dir() or run.suffix == ".json":
+        path = folder / name
+        return (_read_bytes(path), str(path)) if path.is_file() else None
+    return _read_archive(run, name)
+
+
+def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
+    """A file beside the record inside a .zip or .tar archive, and its place.
+
+    None for a file that is no archive, and where the archive has none such beside its record.
+    """
     import tarfile  # 10 ms that only archives need
     import zipfile
 
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                inner = _record_member([i.filename for i in archive.infolist()], path)
+                inner = _member([i.filename for i in archive.infolist()], path, name)
+                if inner is None:
+                    return None
                 with archive.open(inner) as stream:
                     return _read_member(stream, path), f"{path}:{inner}"
         if path.suffix != ".json" and tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                inner = _record_member([m.name for m in tar.getmembers() if m.isfile()], path)
+                inner = _member([m.name for m in tar.getmembers() if m.isfile()], path, name)
+                if inner is None:
+                    return None
                 member = tar.extractfile(inner)
                 if member is None:
                     raise ConfigError(f"'{inner}' is not a file", where=str(path))
@@ -358,6 +375,12 @@ def _read_archive(path: Path) -> tuple[bytes, str] | None:
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
     return None
+
+
+def _member(names: list[str], path: Path, wanted: str) -> str | None:
+    record = _record_member(names, path)
+    inner = record[: len(record) - len(RECORD_FILE)] + wanted
+    return inner if inner in names else None
 
 
 def _record_member(names: list[str], path: Path) -> str:
@@ -371,7 +394,7 @@ def _record_member(names: list[str], path: Path) -> str:
 def _read_member(stream: IO[bytes], path: Path) -> bytes:
     data = stream.read(_MAX_RECORD_BYTES + 1)
     if len(data) > _MAX_RECORD_BYTES:
-        raise ConfigError("the record in this archive is over 512 MiB", where=str(path))
+        raise ConfigError("a file in this archive is over 512 MiB", where=str(path))
     return data
 
 

@@ -1,19 +1,24 @@
 """Folders of small files as they are on disk or as they were at a git revision.
 
-Knows nothing of what the files mean.
+A folder on disk is read as if a change that a killed writer left (`store.commits`) were carried
+out. Knows nothing of what the files mean.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from benchsuite.errors import ConfigError, UsageError
+from benchsuite.errors import ConfigError
+from benchsuite.store.commits import COMMIT_FILE, carried_out, pending
+from benchsuite.store.git import GIT_PREFIX, place_of, read_revision
 
-GIT_PREFIX = "git:"
-_GIT_SECONDS = 60
+_LOOKS = 100
+"""How often a snapshot is tried while somebody writes; an `accept` spoils one or two."""
+
+Wanted = Callable[[str], bool]
+"""Which paths a snapshot holds."""
 
 
 class Tree(Protocol):
@@ -38,6 +43,9 @@ class Tree(Protocol):
     def where(self, path: str) -> str:
         """A file's place, for messages."""
 
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
+        """The wanted files below one folder, all as they were at one moment."""
+
 
 class FolderTree:
     """A folder on disk."""
@@ -57,49 +65,83 @@ class FolderTree:
     def paths(self) -> list[str]:
         """Every file below the folder, sorted."""
         found = (p for p in self._folder.rglob("*") if p.is_file())
-        return sorted(p.relative_to(self._folder).as_posix() for p in found)
+        paths = {p.relative_to(self._folder).as_posix() for p in found}
+        return sorted(_overlaid(paths, pending(self._folder)))
 
     def names(self, folder: str) -> list[str]:
         """Names of the files directly in one folder below, sorted; empty if it is not there."""
         try:
-            return sorted(p.name for p in (self._folder / folder).iterdir() if p.is_file())
+            paths = {f"{folder}/{p.name}" for p in (self._folder / folder).iterdir() if p.is_file()}
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            paths = set()
         except OSError as error:
             raise ConfigError(
                 f"cannot list it: {error.strerror}", where=self.where(folder)
             ) from error
+        return _names_in(folder, _overlaid(paths, pending(self._folder)))
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file; None if it is not there."""
-        try:
-            return (self._folder / path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise ConfigError(
-                f"cannot read it: {error.strerror}", where=self.where(path)
-            ) from error
+        left = pending(self._folder)
+        if left is not None and path in left:
+            return left[path]
+        return _content(_read(self._folder / path), self.where(path))
 
     def where(self, path: str) -> str:
         """A file's path."""
         return str(self._folder / path)
 
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
+        """The wanted files below one folder, all as they were at one moment.
 
-class GitTree:
-    """A folder as it was at a git revision, read in one go when it is made."""
+        Everything is read, and then looked at again: where nothing has changed in between, all of
+        it was there at once. Takes no lock, so it works in folders that cannot be written.
 
-    def __init__(self, name: str, files: dict[str, bytes]) -> None:
+        Raises:
+            ConfigError: The folder changes all the time.
+        """
+        for _ in range(_LOOKS):
+            before = self._state(wanted, folder)
+            files = {p: _read(self._folder / p) for p in before if p != COMMIT_FILE}
+            if self._state(wanted, folder) == before:
+                left = pending(self._folder) if before[COMMIT_FILE] else None
+                if self._state(wanted, folder) == before:
+                    below = f"{folder}/" if folder else ""
+                    new = {p: d for p, d in (left or {}).items() if p.startswith(below)}
+                    files |= {p: d for p, d in new.items() if wanted(p)}
+                    found = {p: d for p, d in files.items() if d is not None}
+                    return MemoryTree(self.name, found, self._folder)
+        raise ConfigError(
+            "is being changed all the time", where=self.where(folder), hint="try again later"
+        )
+
+    def _state(self, wanted: Wanted, folder: str) -> dict[str, tuple[int, ...]]:
+        """What tells whether a file was replaced, by path; that of the journal always."""
+        state: dict[str, tuple[int, ...]] = {COMMIT_FILE: _stamp(self._folder / COMMIT_FILE)}
+        for path in sorted((self._folder / folder).rglob("*")):
+            name = path.relative_to(self._folder).as_posix()
+            if wanted(name):
+                state[name] = _stamp(path)
+        return state
+
+
+class MemoryTree:
+    """Files of a folder held in memory: a moment of it, or a git revision."""
+
+    def __init__(
+        self, name: str, files: Mapping[str, bytes | OSError], folder: Path | None = None
+    ) -> None:
         self._name = name
         self._files = files
+        self._folder = folder
 
     @property
     def name(self) -> str:
-        """Revision and folder: `git:main:baselines`."""
+        """The folder's path, or revision and folder: `git:main:baselines`."""
         return self._name
 
     def exists(self) -> bool:
-        """Whether the revision has any file in the folder; git keeps no empty folders."""
+        """Whether there is any file; git keeps no empty folders."""
         return bool(self._files)
 
     def paths(self) -> list[str]:
@@ -108,20 +150,22 @@ class GitTree:
 
     def names(self, folder: str) -> list[str]:
         """Names of the files directly in one folder below, sorted; empty if it is not there."""
-        parent = PurePosixPath(folder)
-        paths = (PurePosixPath(path) for path in self._files)
-        return sorted(path.name for path in paths if path.parent == parent)
+        return _names_in(folder, self._files)
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file; None if it is not there."""
-        return self._files.get(path)
+        return _content(self._files.get(path), self.where(path))
 
     def where(self, path: str) -> str:
-        """Revision and path of a file."""
-        return f"{self._name}/{path}"
+        """Path of a file, or its revision and path."""
+        return f"{self._name}/{path}" if self._folder is None else str(self._folder / path)
+
+    def snapshot(self, wanted: Wanted, folder: str = "") -> Tree:
+        """Itself: it does not change."""
+        return self
 
 
-def baselines_at(revision: str, folder: Path) -> GitTree:
+def baselines_at(revision: str, folder: Path) -> MemoryTree:
     """A baseline folder as it was at a git revision.
 
     Args:
@@ -131,93 +175,43 @@ def baselines_at(revision: str, folder: Path) -> GitTree:
     Raises:
         UsageError: Git is not there, the folder is in no repository, or there is no such revision.
     """
-    if not revision or revision.startswith("-"):
-        raise UsageError(f"'{GIT_PREFIX}{revision}' names no git revision", hint=_REV_HINT)
-    resolved = folder.resolve()
-    base = resolved
-    while not base.is_dir():
-        base = base.parent
-    top = Path(_git(base, "rev-parse", "--show-toplevel", failure="is in no git repository"))
+    place = place_of(folder)
+    files = read_revision(place, revision)
+    name = f"{GIT_PREFIX}{revision}:{place.inside}"
+    return MemoryTree(name, carried_out(files, lambda path: f"{name}/{path}"))
+
+
+def _read(path: Path) -> bytes | OSError | None:
+    """The bytes of a file, or why it cannot be read; None if it is not there."""
     try:
-        inside = resolved.relative_to(top.resolve()).as_posix()
-    except ValueError:
-        raise UsageError(f"is outside of the git repository {top}", where=str(folder)) from None
-    commit = _commit(base, revision)
-    listing = _git(top, "ls-tree", "-r", "-z", commit, "--", f"{inside}/", failure="git ls-tree")
-    blobs: dict[str, str] = {}
-    for entry in filter(None, listing.split("\0")):
-        meta, _, path = entry.partition("\t")
-        mode, kind, sha = meta.split()
-        if kind == "blob" and mode.startswith("100"):  # no links, no submodules
-            blobs[path[len(inside) + 1 :] if inside != "." else path] = sha
-    return GitTree(f"{GIT_PREFIX}{revision}:{inside}", _read_blobs(top, blobs))
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return error
 
 
-_REV_HINT = "for example: git:main, git:HEAD~1, git:v1.2"
+def _content(found: bytes | OSError | None, where: str) -> bytes | None:
+    if isinstance(found, OSError):
+        raise ConfigError(f"cannot read it: {found.strerror}", where=where) from found
+    return found
 
 
-def _commit(base: Path, revision: str) -> str:
-    result = _run_git(base, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if result.returncode == 0:
-        return result.stdout.decode().strip()
-    shallow = _run_git(base, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
-    if shallow:
-        raise UsageError(
-            f"git does not know the revision '{revision}', and this clone is shallow",
-            hint="fetch the history: git fetch --unshallow (in CI: a checkout of full depth)",
-        )
-    raise UsageError(f"git does not know the revision '{revision}'", hint=_REV_HINT)
-
-
-def _read_blobs(top: Path, blobs: dict[str, str]) -> dict[str, bytes]:
-    """The content of each blob, through one `git cat-file --batch`."""
-    wanted = "".join(f"{sha}\n" for sha in blobs.values()).encode()
-    result = _run_git(top, "cat-file", "--batch", stdin=wanted)
-    if result.returncode != 0:
-        raise UsageError(f"git cat-file failed: {_last_line(result.stderr)}", where=str(top))
-    files: dict[str, bytes] = {}
-    output, position = result.stdout, 0
-    for path in blobs:
-        # each reply: `<sha> blob <size>`, a newline, the bytes, a newline (git-cat-file(1))
-        end = output.index(b"\n", position)
-        header = output[position:end].split()
-        if len(header) != 3:
-            raise UsageError(
-                f"git lacks the content of {path}: {output[position:end].decode()}",
-                hint="fetch the history: git fetch --unshallow",
-            )
-        size = int(header[2])
-        files[path] = output[end + 1 : end + 1 + size]
-        position = end + 1 + size + 1
-    return files
-
-
-def _git(base: Path, *args: str, failure: str) -> str:
-    result = _run_git(base, *args)
-    if result.returncode != 0:
-        raise UsageError(f"{failure}: {_last_line(result.stderr)}", where=str(base))
-    return result.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
-
-
-def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1].removeprefix("fatal: ") if lines else "git gave no reason"
-
-
-def _run_git(base: Path, *args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _stamp(path: Path) -> tuple[int, ...]:
     try:
-        return subprocess.run(
-            ["git", "-C", str(base), *args],
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=_GIT_SECONDS,
-            env={**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"'{GIT_PREFIX}' needs git, which is not on PATH",
-            hint="install git, or name a run or a baseline folder instead",
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"git took over {_GIT_SECONDS} s: git {' '.join(args)}") from error
+        seen = path.stat()
+    except OSError:
+        return ()
+    return (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+
+
+def _overlaid(paths: set[str], left: Mapping[str, bytes | None] | None) -> set[str]:
+    """Paths as they will be once the pending changes are carried out."""
+    for path, data in (left or {}).items():
+        (paths.discard if data is None else paths.add)(path)
+    return paths
+
+
+def _names_in(folder: str, paths: set[str] | Mapping[str, object]) -> list[str]:
+    parent = PurePosixPath(folder)
+    return sorted(p.name for p in map(PurePosixPath, paths) if p.parent == parent)

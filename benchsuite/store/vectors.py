@@ -18,7 +18,9 @@ from benchsuite.errors import ConfigError, MachineError
 from benchsuite.model.record import Fingerprint, RunRecord
 from benchsuite.model.vectors import VECTORS_SCHEMA, VectorLine, VectorSet
 from benchsuite.store.baselines import accepted_info, match_keys, scenario_folder
-from benchsuite.store.files import safe_name, write_atomic
+from benchsuite.store.files import safe_name
+from benchsuite.store.migrations import STORED_VECTORS, VECTORS, check_version
+from benchsuite.store.records import read_beside
 from benchsuite.store.trees import Tree
 
 VECTORS_FILE = "vectors.jsonl"
@@ -36,6 +38,18 @@ class StoredVectors(msgspec.Struct, frozen=True):
     sets: Mapping[str, VectorSet] = {}  # by id of the step
     reason: str = ""  # in words, unless matching
     source: str = ""  # file or run, where matching
+
+
+class _First(msgspec.Struct, frozen=True):
+    """First line of a run's file."""
+
+    schema_version: Any = None
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """What tells whether the rest can be read."""
+
+    schema: Any = None
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -77,16 +91,23 @@ class VectorJournal:
 
 
 def read_run_vectors(run: Path) -> list[VectorLine]:
-    """The vectors in a run's folder; none for a run without, or an archive.
+    """The vectors of a run, in its folder or archive; none for a run without.
 
     Raises:
         ConfigError: The file is not well formed; at file:line.
     """
-    path = (run if run.is_dir() else run.parent) / VECTORS_FILE
-    if not path.is_file() or (not run.is_dir() and run.suffix != ".json"):
+    found = read_beside(run, VECTORS_FILE)
+    if found is None:
         return []
-    lines = path.read_bytes().splitlines()
-    return _decode_lines(lines[1:], str(path), 2)
+    raw, where = found
+    lines = raw.splitlines()
+    if len(lines) > 1:  # else the run was killed before it wrote any
+        try:
+            version = msgspec.json.decode(lines[0], type=_First).schema_version
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"is no file of vectors: {error}", where=f"{where}:1") from error
+        check_version(VECTORS, version, where=f"{where}:1")
+    return _decode_lines(lines[1:], where, 2)
 
 
 def lasting_sets(lines: Sequence[VectorLine], variant: str) -> dict[str, VectorLine]:
@@ -112,24 +133,20 @@ def run_vectors(
     return StoredVectors("matching", sets, source=where)
 
 
-def write_stored_vectors(
-    folder: Path, record: RunRecord, lines: Sequence[VectorLine], reason: str
-) -> list[Path]:
-    """Store a run's vectors beside the baselines of its numerics; only `accept` calls it.
+def stored_vectors(record: RunRecord, lines: Sequence[VectorLine], reason: str) -> dict[str, bytes]:
+    """A run's vectors as they are stored beside the baselines of its numerics.
 
     Returns:
-        What was written; nothing where the run does not know its numerics.
-
-    Raises:
-        MachineError: The disk refuses.
+        Path below the baseline folder -> the file's bytes; nothing where the run does not know
+        its numerics.
     """
     numerics = record.fingerprint.numerics
     if numerics is None:
-        return []
+        return {}
     deployment = record.fingerprint.deployment
     keys = match_keys("numerics", deployment, record.scenario, record.fingerprint)
     info = accepted_info(record, reason)
-    written = []
+    files: dict[str, bytes] = {}
     for variant, digest in record.digests.items():
         kept = lasting_sets(lines, variant)
         if not kept:
@@ -148,10 +165,9 @@ def write_stored_vectors(
             },
         }
         rows = [msgspec.json.encode(head, order="sorted"), *map(msgspec.json.encode, kept.values())]
-        path = folder / _path(deployment, record.scenario, numerics, variant)
-        write_atomic(path, b"\n".join(rows) + b"\n")
-        written.append(path)
-    return written
+        path = _path(deployment, record.scenario, numerics, variant)
+        files[path] = b"\n".join(rows) + b"\n"
+    return files
 
 
 def read_stored_vectors(
@@ -191,14 +207,21 @@ def _read_stored(
     raw: bytes, where: str, wanted: Mapping[str, str | int | None], digest: str
 ) -> StoredVectors:
     lines = raw.splitlines()
+    for number, line in enumerate(lines, 1):
+        if line.startswith((b"<<<<<<<", b">>>>>>>")):
+            raise ConfigError(
+                "holds the markers of a merge conflict",
+                where=f"{where}:{number}",
+                hint="take one side whole: git checkout --ours or --theirs FILE; then accept the "
+                "other side's run again",
+            )
     try:
-        head = msgspec.json.decode(lines[0] if lines else b"", type=_Head)
+        first = lines[0] if lines else b""
+        version = msgspec.json.decode(first, type=_Version).schema
+        check_version(STORED_VECTORS, version, where=f"{where}:1")
+        head = msgspec.json.decode(first, type=_Head)
     except msgspec.DecodeError as error:
         raise ConfigError(f"is no file of vectors: {error}", where=f"{where}:1") from error
-    if head.schema != VECTORS_SCHEMA:
-        raise ConfigError(
-            f"has schema {head.schema}, this benchsuite reads {VECTORS_SCHEMA}", where=f"{where}:1"
-        )
     for key, value in wanted.items():
         if head.match.get(key) != value:
             reason = f"{key}: {head.match.get(key)!r} in the stored vectors, {value!r} here"

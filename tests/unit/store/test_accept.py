@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +148,7 @@ def test_a_full_accept_after_a_partial_one_clears_the_history(
     """Nothing earlier is left to speak of."""
     take(with_kv(record, 12.25), folder, "kv_mib")
     take(with_kv(record, 12.5, "b10441"), folder)
-    assert config(folder, record).earlier == ()
+    assert config(folder, record).refreshed == ()
 
 
 def test_a_variant_that_did_not_run_is_kept(record: RunRecord, folder: Path) -> None:
@@ -374,3 +376,214 @@ def test_vectors_are_stored_with_the_numerics_scope(record: RunRecord, folder: P
     assert not stored(accept(record, folder, scopes=["config"], **common))
     (path,) = stored(accept(record, folder, **common))
     assert b'"a test"' in path.read_bytes()
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git with a user of its own."""
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "core.autocrlf=false"]
+    done = subprocess.run(
+        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.parametrize(
+    ("selector", "changes"),
+    [
+        ("kv_mib", {"config.json": {'"value": 16.0', '"value": 32.0'}}),
+        ('ttft_ms{session="A",turn="1"}', {"machine": {"13.5", "27.0"}}),
+        (
+            'text{session="A",turn="1"}',
+            {
+                "text": {'"sha256"'},
+                "B.A.1.txt": {"alpha"},
+                "P.A.1.txt": {"alpha"},
+                "U.A.1.txt": {"alpha"},
+            },
+        ),
+    ],
+)
+def test_refreshing_one_metric_touches_only_its_lines(
+    record: RunRecord, tmp_path: Path, selector: str, changes: dict[str, set[str]]
+) -> None:
+    """By git's own word: its values, and one entry that says when and why; the second time, of
+    that entry only what is new."""
+    take(record, tmp_path)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "first")
+    name = parse_selector(selector).name
+    twice = [replace(m, value=m.value * 2) if m.name == name else m for m in record.measurements]
+    other = replace(record, id="cafe0002", measurements=tuple(twice))
+    take(other, tmp_path, selector)
+    names = git(tmp_path, "diff", "--name-only").split()
+    assert len(names) == len(changes)
+    for path in names:
+        expected = next(v for k, v in changes.items() if path.rsplit("/", 1)[-1].startswith(k))
+        diff = git(tmp_path, "diff", "-U0", "--", path)
+        hunks = re.split(r"^@@.*@@.*\n", diff, flags=re.MULTILINE)[1:]
+        entry = [h for h in hunks if '"refreshed"' in h]
+        assert len(entry) == path.endswith(".json")
+        assert all(line.startswith("+") for h in entry for line in h.splitlines())
+        for hunk in [h for h in hunks if h not in entry]:
+            lines = [line for line in hunk.splitlines() if not line.startswith("\\")]
+            assert len(lines) == 2
+            assert all(any(word in line for word in expected) for line in lines)
+    git(tmp_path, "commit", "-qam", "second")
+    take(replace(other, id="cafe0003", measurements=record.measurements), tmp_path, selector)
+    added = [x for x in git(tmp_path, "diff", "-U0").splitlines() if re.match(r"\+[^+]", x)]
+    assert sum('"run"' in line for line in added) == len([n for n in names if "json" in n])
+    assert not any('"flags"' in line for line in added)
+
+
+def test_the_entry_of_a_refreshed_metric_joins_that_of_the_same_run(
+    record: RunRecord, folder: Path
+) -> None:
+    """Accepted one after the other, from one run for one reason; in the end all is one again."""
+    run = with_kv(record, 12.25)
+    for selector in ("kv_mib", 'cached_tokens{session="A",turn="2"}'):
+        take(run, folder, selector)
+    (entry,) = config(folder, record).refreshed
+    assert set(entry.series["B"]) == {"kv_mib", 'cached_tokens{session="A",turn="2"}'}
+    take(run, folder)
+    assert config(folder, record).refreshed == ()
+
+
+def test_every_trial_and_every_interval_is_kept(record: RunRecord, tmp_path: Path) -> None:
+    """Raw samples, so that later runs can be compared with all of them."""
+    rss = [
+        Measurement("rss_mib", 100.0 + n, "MiB", "B", n, {"at": "mine"}, interval=ends)
+        for n, ends in ((1, None), (2, (90.0, 120.5)), (3, None))
+    ]
+    slow = [
+        Measurement("ttft_ms", 10.0 * n, "ms", "B", n, {"session": "Z", "turn": "1"})
+        for n in (3, 1, 2)
+    ]
+    run = replace(record, measurements=(*record.measurements, *rss, *slow))
+    for _ in range(2):
+        take(run, tmp_path)
+        found = load_baselines([tmp_path], "tiny", "scenarioB", record.fingerprint).of("machine")
+        assert found.file is not None
+        values = found.file.metrics["B"]
+        assert [s.value for s in values['rss_mib{at="mine"}']] == [101.0, 102.0, 103.0]
+        assert [s.interval for s in values['rss_mib{at="mine"}']] == [None, (90.0, 120.5), None]
+        assert [s.value for s in values['ttft_ms{session="Z",turn="1"}']] == [10.0, 20.0, 30.0]
+        take(run, tmp_path, "kv_mib")
+
+
+def failing(selector: str) -> GateResult:
+    """A gate on the baseline that found a change."""
+    return replace(gate("fail", "changed", "baseline"), metric=selector)
+
+
+def test_a_failure_that_is_not_being_accepted_refuses(record: RunRecord, folder: Path) -> None:
+    """Of two metrics that moved, taking one would leave the other unexplained; the hint is a
+    command that takes it too."""
+    cached = 'cached_tokens{session="A",turn="2"}'
+    moved = [
+        replace(m, value=7)
+        if m.name == "cached_tokens" and m.labels == {"session": "A", "turn": "2"}
+        else m
+        for m in with_kv(record, 12.25).measurements
+    ]
+    run = replace(
+        with_kv(record, 12.25),
+        measurements=tuple(moved),
+        gates=(failing("kv_mib"), failing('cached_tokens{session="A",turn=~".*"}')),
+    )
+    before = config(folder, record)
+    with pytest.raises(UsageError, match="also fails on what is not being accepted") as caught:
+        take(run, folder, "kv_mib")
+    assert f"--metric '{cached}'" in (caught.value.hint or "")
+    assert config(folder, record) == before
+    take(run, folder, "kv_mib", cached)
+    assert config(folder, record).metrics["B"][cached][0].value == 7
+
+
+def test_values_of_a_failing_gate_that_did_not_move_need_not_be_taken(
+    record: RunRecord, folder: Path
+) -> None:
+    """A gate on every turn fails for one of them; taking that one is enough."""
+    moved = [
+        replace(m, value=7)
+        if m.name == "cached_tokens" and m.labels == {"session": "A", "turn": "2"}
+        else m
+        for m in record.measurements
+    ]
+    run = replace(
+        record,
+        measurements=tuple(moved),
+        gates=(failing('cached_tokens{session="A",turn=~".*"}'),),
+    )
+    take(run, folder, 'cached_tokens{session="A",turn="2"}')
+
+
+def test_a_scope_that_is_left_out_is_not_being_accepted(record: RunRecord, folder: Path) -> None:
+    """`--scope config` does not sweep a changed text under the carpet."""
+    other = [replace(m, value="new") if m.name == "text" else m for m in record.measurements]
+    run = replace(
+        record,
+        measurements=tuple(other),
+        gates=(failing('text{session="A",turn=~".*"}'),),
+    )
+    with pytest.raises(UsageError, match="also fails") as caught:
+        accept(run, folder, reason="x", environ={}, scopes=["config"])
+    assert "without --scope" in (caught.value.hint or "")
+    take(run, folder)
+
+
+def test_missing_values_are_let_go_only_with_everything(record: RunRecord, folder: Path) -> None:
+    """`--metric` keeps what it does not name, so it mends no gate on what is missing."""
+    blind = tuple(m for m in record.measurements if m.name != "kv_mib")
+    run = replace(record, measurements=blind, gates=(gate("fail", "missing", "baseline"),))
+    with pytest.raises(UsageError, match="also fails on what is not being accepted: kv_mib"):
+        take(run, folder, 'cached_tokens{session="A",turn="2"}', drop_missing=True)
+    take(run, folder, drop_missing=True)
+
+
+def test_a_gate_on_stored_vectors_is_mended_by_storing_new_ones(
+    record: RunRecord, folder: Path
+) -> None:
+    """And by nothing else: a run without vectors, or another scope, cannot mend it."""
+    position = Position(0, pack_floats([-1.0]))
+    line = VectorLine("B", 1, "reference", LogprobVectors("x", (1,), (0,), (position,), 9))
+    stored = 'logprob_cosine{against="stored",request="x"}'
+    cosine = Measurement(
+        "logprob_cosine", 0.9, "", "B", labels={"against": "stored", "request": "x"}
+    )
+    run = replace(
+        record,
+        measurements=(*record.measurements, cosine),
+        gates=(replace(gate("fail", None, "number"), metric=stored),),
+    )
+    common: dict[str, Any] = {"reason": "a test", "environ": {}}
+    with pytest.raises(UsageError, match="cannot mend"):
+        accept(run, folder, **common)
+    with pytest.raises(UsageError, match="cannot mend"):
+        accept(run, folder, scopes=["config"], vectors=[line], **common)
+    with pytest.raises(UsageError, match="cannot mend"):
+        accept(run, folder, metrics=[parse_selector("kv_mib")], vectors=[line], **common)
+    done = accept(run, folder, metrics=[parse_selector(stored)], vectors=[line], **common)
+    assert any("vectors" in path.parts for path in done.files)
+
+
+def test_a_run_with_nothing_to_accept_is_refused(record: RunRecord, tmp_path: Path) -> None:
+    """Saying that it was accepted would be untrue; not even a folder is left."""
+    for run in (
+        replace(record, measurements=()),
+        replace(record, fingerprint=replace(record.fingerprint, machine=None)),
+    ):
+        with pytest.raises(UsageError, match="nothing to accept"):
+            accept(run, tmp_path / "new", reason="x", environ={}, scopes=["machine"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metrics_of_a_later_version_are_kept_by_a_partial_accept(
+    record: RunRecord, folder: Path
+) -> None:
+    """A colleague's newer benchsuite measured more; refreshing another metric leaves it alone."""
+    path = folder / "tiny/scenarioB/config.json"
+    path.write_text(path.read_text().replace('"kv_mib": [', '"warp_factor": [9],\n"kv_mib": [', 1))
+    take(with_kv(record, 12.25), folder, "kv_mib")
+    assert config(folder, record).metrics["B"]["warp_factor"][0].value == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -174,8 +175,9 @@ def test_a_value_of_the_wrong_type_is_named_at_its_series(
         ('"seed": 0', '"seed": "0"', "'seed' is \"0\", expected a whole number"),
         ('"deployment": "tiny"', '"deployment": 3', "expected text"),
         ('"build": "b10434"', '"build": 10434', "'build' is 10434, expected text"),
-        ('"schema": 1', '"schema": 2', "has schema 2, this benchsuite reads 1"),
-        ('"schema": 1', '"schema": null', "has schema None"),
+        ('"schema": 1', '"schema": 9', "newer benchsuite: a baseline with schema 9"),
+        ('"schema": 1', '"schema": null', "has no schema"),
+        ('"schema": 1', '"schema": 0', "has schema 0, expected a whole number from 1 to 2"),
         ('"metrics": {', '"metric": {', "unknown key 'metric'"),
         ('"parallel": "2"', '"parallel": 2', "'parallel' is 2, expected text"),
     ],
@@ -250,3 +252,86 @@ def test_a_text_outside_of_the_baseline_is_refused(folder: Path) -> None:
     path.write_text(content[:start] + "../../../../etc/passwd" + content[end:])
     with pytest.raises(ConfigError, match="lies outside"):
         load(folder)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ('      "kv_mib": [', '      "kv_mib": [1],\n      "kv_mib": [', 2),
+        ('    "seed": 0', '    "seed": 1,\n    "seed": 0', 2),
+        ('  "match": {', '  "match": {},\n  "match": {', 2),
+        ('      "kv_mib": [', '      "\\u006bv_mib": [1],\n      "kv_mib": [', 0),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(
+    folder: Path, before: str, after: str, line: int
+) -> None:
+    """A merge may take both sides without a conflict; JSON would keep the last and be silent."""
+    path = folder / "tiny/scenarioB/config.json"
+    first = line_of(path, before.strip())
+    edit_config(folder, lambda s: s.replace(before, after, 1))
+    with pytest.raises(ConfigError, match="twice") as caught:
+        load(folder)
+    assert caught.value.where == f"{path}:{first + line - 1 if line else 1}"
+    assert "keep one of the two" in (caught.value.hint or "")
+
+
+def test_a_quoted_brace_is_no_brace(folder: Path) -> None:
+    """Names of series hold braces and quotes; a key may stand once in each object."""
+    odd = '"reason": "}{ \\" [ ] \\"kv_mib\\": "'
+    edit_config(folder, lambda s: s.replace('"reason": "first baseline"', odd, 1))
+    file = load(folder).of("config").file
+    assert file is not None
+    assert file.info.reason == '}{ " [ ] "kv_mib": '
+
+
+def test_series_that_are_listed_twice_are_refused(folder: Path) -> None:
+    """Which of two entries says when a value was accepted would be a guess."""
+    entry = '{"info": {}, "series": {"B": ["kv_mib"]}}'
+    path = edit_config(
+        folder,
+        lambda s: s.replace('"schema": 1', f'"refreshed": [{entry}, {entry}],\n  "schema": 2'),
+    )
+    with pytest.raises(ConfigError, match="lists 'kv_mib' of variant B twice") as caught:
+        load(folder)
+    assert (caught.value.where or "").startswith(f"{path}:")
+
+
+@pytest.mark.parametrize(
+    "interval", ["[1]", "[1, 2, 3]", '["a", 2]', "5", "{}", "[null, 2]", "[true, 2]"]
+)
+def test_an_interval_has_two_ends(folder: Path, interval: str) -> None:
+    """Anything else is named at its series."""
+    edit_config(
+        folder,
+        lambda s: s.replace(
+            '"kv_mib": [', f'"x": [{{"value": 1, "interval": {interval}}}], "kv_mib": [', 1
+        ),
+    )
+    with pytest.raises(ConfigError, match=r"interval .*, expected two numbers"):
+        load(folder)
+
+
+def test_a_conflict_says_how_it_is_solved(folder: Path) -> None:
+    """In a baseline file and in a text beside it, each at its own line."""
+    text = next((folder / "tiny/scenarioB/text").glob("*/B.A.1.txt"))
+    text.write_text("same\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> theirs\n")
+    with pytest.raises(ConfigError, match="merge conflict") as caught:
+        load(folder)
+    assert caught.value.where == f"{text}:2"
+    for words in ("git checkout --ours", "--theirs", "accept the other side's run again"):
+        assert words in (caught.value.hint or "")
+
+
+def test_a_text_may_look_like_a_conflict(folder: Path) -> None:
+    """A model may write one; what was accepted byte for byte is no conflict."""
+    text = b"<<<<<<< HEAD\n=======\n>>>>>>> x\n"
+    path = next((folder / "tiny/scenarioB/text").glob("*/B.A.1.txt"))
+    old = hashlib.sha256(path.read_bytes()).hexdigest()
+    for name in ("B", "P", "U"):
+        path.with_name(f"{name}.A.1.txt").write_bytes(text)
+    file = next((folder / "tiny/scenarioB").glob("text.*.json"))
+    file.write_text(file.read_text().replace(old, hashlib.sha256(text).hexdigest()))
+    found = load(folder).of("numerics").file
+    assert found is not None
+    assert found.metrics["B"]['text{session="A",turn="1"}'][0].value == text.decode()

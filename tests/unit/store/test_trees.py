@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -92,3 +93,46 @@ def test_links_are_not_followed(repo: Path) -> None:
     git(repo, "add", "-A")
     git(repo, "commit", "-qm", "link")
     assert baselines_at("HEAD", folder).read("link") is None
+
+
+@pytest.mark.parametrize(
+    ("revision", "hint"),
+    [
+        ("origin/main", "git fetch --depth=1 origin main:refs/remotes/origin/main"),
+        ("main", "git fetch --depth=1 origin main:refs/remotes/origin/main; then write git:origin"),
+        ("HEAD~1", "git fetch --unshallow"),
+        ("0123456789abcdef", "git fetch --unshallow"),
+    ],
+)
+def test_a_branch_that_was_not_fetched_is_named_with_the_command_that_does(
+    repo: Path, tmp_path: Path, revision: str, hint: str
+) -> None:
+    """As in CI, where a pull request's checkout has one commit; the command works as it is."""
+    git(repo, "branch", "-M", "main")
+    git(repo, "checkout", "-qb", "pr")
+    git(repo, "commit", "--allow-empty", "-qm", "second")
+    git(tmp_path, "clone", "-q", "--depth", "1", repo.as_uri(), "shallow")
+    folder = tmp_path / "shallow" / "my tests" / "baselines"
+    with pytest.raises(UsageError, match="this clone is shallow") as caught:
+        baselines_at(revision, folder)
+    said = caught.value.hint or ""
+    assert hint in said
+    command = re.search(r"git (fetch [^;()]*)", said)
+    assert command is not None
+    git(tmp_path / "shallow", *command[1].split())
+    if revision.endswith("main"):
+        assert baselines_at("origin/main", folder).paths()
+
+
+def test_a_branch_of_the_remote_alone_is_named_so(repo: Path, tmp_path: Path) -> None:
+    """A whole clone has no `main` of its own where it checked out another branch."""
+    git(repo, "branch", "-M", "main")
+    git(repo, "checkout", "-qb", "pr")
+    git(tmp_path, "clone", "-q", repo.as_uri(), "whole")
+    folder = tmp_path / "whole" / "my tests" / "baselines"
+    with pytest.raises(UsageError, match=r"does not know the revision 'main'$") as caught:
+        baselines_at("main", folder)
+    assert "git:origin/main" in (caught.value.hint or "")
+    with pytest.raises(UsageError) as caught:
+        baselines_at("origin/new", folder)
+    assert caught.value.hint == "fetch it: git fetch origin new:refs/remotes/origin/new"

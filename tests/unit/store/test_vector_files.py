@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ from benchsuite.model.vectors import (
     VectorLine,
     pack_floats,
 )
+from benchsuite.store.commits import commit
+from benchsuite.store.records import write_record
 from benchsuite.store.trees import FolderTree
 from benchsuite.store.vectors import (
     StoredVectors,
@@ -24,7 +27,7 @@ from benchsuite.store.vectors import (
     read_run_vectors,
     read_stored_vectors,
     run_vectors,
-    write_stored_vectors,
+    stored_vectors,
 )
 
 KEY = Fingerprint("tiny", "equivalence", 0, "cpu avx2", "host")
@@ -38,6 +41,13 @@ def line(role: Role = "reference", *, token: int = 3, trial: int = 1) -> VectorL
     position = Position(token, pack_floats([-1.0, -2.0]))
     vectors = LogprobVectors("one", (1, 2), (token,), (position,), 100)
     return VectorLine("B", trial, role, vectors)
+
+
+def store(folder: Path) -> list[Path]:
+    """Put the run's vectors beside the baselines, as `accept` does."""
+    files = stored_vectors(RECORD, [line()], "why")
+    commit(folder, files)
+    return [folder / path for path in files]
 
 
 def stored(
@@ -82,7 +92,7 @@ def test_the_reference_is_stored_before_what_followed_it() -> None:
 
 def test_what_was_stored_comes_back(tmp_path: Path) -> None:
     """Under the same keys and digest, from beside the baselines."""
-    written = write_stored_vectors(tmp_path, RECORD, [line()], "why")
+    written = store(tmp_path)
     assert len(written) == 1
     found = stored(tmp_path)
     assert found.state == "matching"
@@ -92,7 +102,7 @@ def test_what_was_stored_comes_back(tmp_path: Path) -> None:
 def test_what_differs_is_named(tmp_path: Path) -> None:
     """Never compared across numerics, seeds or states of the scenario, never taken for none."""
     assert stored(tmp_path).state == "none"
-    write_stored_vectors(tmp_path, RECORD, [line()], "why")
+    store(tmp_path)
     replace = msgspec.structs.replace
     cases = {
         "other numerics": stored(tmp_path, replace(KEY, numerics="cpu neon")),
@@ -111,15 +121,40 @@ def test_without_numerics_nothing_is_stored(tmp_path: Path) -> None:
     """Vectors without a key could be compared with anything."""
     key = msgspec.structs.replace(KEY, numerics=None)
     record = msgspec.structs.replace(RECORD, fingerprint=key)
-    assert write_stored_vectors(tmp_path, record, [line()], "why") == []
+    assert stored_vectors(record, [line()], "why") == {}
 
 
 def test_a_broken_file_is_an_error(tmp_path: Path) -> None:
     """At its line, before anything is driven along it."""
-    (path,) = write_stored_vectors(tmp_path, RECORD, [line()], "why")
+    (path,) = store(tmp_path)
     path.write_bytes(b"{}\n")
     with pytest.raises(ConfigError, match=":1"):
         stored(tmp_path)
+
+
+def test_a_conflict_of_a_merge_is_named_at_its_line(tmp_path: Path) -> None:
+    """Vector files are merged like any other; the marker may stand anywhere."""
+    (path,) = store(tmp_path)
+    head, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(head + b"\n<<<<<<< HEAD\n" + rest + b"=======\n>>>>>>> x\n")
+    with pytest.raises(ConfigError, match="merge conflict") as caught:
+        stored(tmp_path)
+    assert caught.value.where == f"{path}:2"
+
+
+def test_vectors_in_an_archive_of_a_run_are_read(tmp_path: Path) -> None:
+    """An archive from another machine loses nothing."""
+    run = tmp_path / "20261103T100000Z-equivalence-aaaa0001"
+    run.mkdir()
+    write_record(run / "record.json", RECORD)
+    archive = Path(shutil.make_archive(str(tmp_path / "run"), "gztar", tmp_path, run.name))
+    assert read_run_vectors(archive) == []
+    journal = VectorJournal(run)
+    journal.write(line())
+    journal.close()
+    for form in ("zip", "gztar"):
+        archive = Path(shutil.make_archive(str(tmp_path / "run"), form, tmp_path, run.name))
+        assert read_run_vectors(archive) == [line()]
 
 
 def test_another_run_serves_as_stored() -> None:
