@@ -1,0 +1,407 @@
+"""The history of all stored runs: one SQLite file beside their folders.
+
+The folders are the truth. The file only spares reading every record again, so whatever is wrong
+with it (deleted, damaged, of another version, locked, on a full or read-only disk) is mended here
+and never an error: it is brought up to date, built anew, waited for, or done without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from benchsuite.errors import ConfigError
+from benchsuite.metrics.select import Selector, format_series
+from benchsuite.model.record import Info, RunRecord
+from benchsuite.store.baselines import Sample
+from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, in_progress
+from benchsuite.store.records import list_runs, read_record, run_id_of
+
+HISTORY_SCHEMA = 1
+"""Version of the tables. 1: first. A file of any other version is built anew."""
+
+_WAIT_SECONDS = 10.0
+"""For another process that writes; a record takes some milliseconds."""
+
+_MAX_INTEGER = 2**63 - 1  # of SQLite
+
+State = Literal[
+    "pass",
+    "fail",
+    "inconclusive",
+    "server failed",
+    "machine failed",
+    "interrupted",
+    "not judged",
+    "in progress",  # only a journal, and its writer lives
+    "cut",  # only a journal, and nobody writes it
+    "unreadable",
+]
+
+_TABLES = """
+CREATE TABLE runs (
+    folder TEXT PRIMARY KEY, stamp TEXT NOT NULL, id TEXT NOT NULL, started_at TEXT NOT NULL,
+    deployment TEXT NOT NULL, scenario TEXT NOT NULL, seed INTEGER NOT NULL, numerics TEXT,
+    machine TEXT, state TEXT NOT NULL, note TEXT NOT NULL, info BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE launches (
+    folder TEXT NOT NULL, variant TEXT NOT NULL, trial INTEGER NOT NULL, digest TEXT NOT NULL,
+    failure TEXT NOT NULL, PRIMARY KEY (folder, variant, trial)
+) WITHOUT ROWID;
+CREATE TABLE points (
+    folder TEXT NOT NULL, name TEXT NOT NULL, series TEXT NOT NULL, labels BLOB NOT NULL,
+    variant TEXT NOT NULL, trial INTEGER NOT NULL, value NOT NULL, quantum REAL NOT NULL,
+    terms INTEGER NOT NULL
+);
+CREATE INDEX points_by_name ON points (name);
+CREATE INDEX points_by_folder ON points (folder);
+"""
+
+
+class StoredRun(msgspec.Struct, frozen=True):
+    """One run as the history knows it."""
+
+    folder: str  # name of its folder
+    id: str
+    started_at: str  # UTC, ISO 8601
+    deployment: str
+    scenario: str
+    seed: int
+    numerics: str | None
+    machine: str | None
+    state: State
+    note: str  # why it is unreadable; empty for others
+    info: Info
+
+
+class Point(msgspec.Struct, frozen=True):
+    """The values of one series in one run, of launches that did not fail."""
+
+    run: StoredRun
+    variant: str
+    digest: str  # of what the variant does; empty in a run that did not keep it
+    series: str  # as `parse_selector` reads it
+    samples: tuple[Sample, ...]  # one a trial, in their order; texts as the start of their sha256
+
+
+class FailedVariant(msgspec.Struct, frozen=True):
+    """A variant none of whose launches lived, so that it has no values in this run."""
+
+    run: StoredRun
+    variant: str
+    digest: str
+    failure: str  # kind of the first launch's failure
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What the history tells of one selector."""
+
+    points: tuple[Point, ...]
+    failed: tuple[FailedVariant, ...]
+    unreadable: tuple[StoredRun, ...]
+    names: tuple[str, ...]  # every series of any run, with the selector's name first
+    runs: int  # in the folders
+
+
+def history_file(runs_folder: Path) -> Path:
+    """Where the history of a folder of runs lies: `.benchsuite/history.sqlite` by default.
+
+    Beside the folder only where that is ours; else inside of it, under a name of our own.
+    """
+    if runs_folder.name == "runs" and runs_folder.parent.name == ".benchsuite":
+        return runs_folder.parent / "history.sqlite"
+    return runs_folder / ".benchsuite-history.sqlite"
+
+
+def remember(folder: Path) -> str | None:
+    """Put a run that was just stored into the history beside its folder.
+
+    Returns:
+        Why that did not work, as a warning; the next reading makes up for it.
+    """
+    file = history_file(folder.parent)
+    try:
+        if not file.exists():
+            return None  # made by the first reading, which then takes in all runs
+        _with_file(file, lambda connection: _put(connection, folder))
+    except (sqlite3.Error, OSError) as error:
+        return f"the run is stored, but the history could not take it up: {error}"
+    return None
+
+
+def read_history(runs_folder: Path, selector: Selector) -> Read:
+    """Bring the history up to date with the folders and read what a selector selects.
+
+    Args:
+        runs_folder: Where runs live; may not exist.
+        selector: Of measurements.
+    """
+    return _ask(runs_folder, lambda connection: _read(connection, runs_folder, selector))
+
+
+def stored_runs(runs_folder: Path) -> tuple[StoredRun, ...]:
+    """Every run of the folders, oldest first."""
+    return _ask(runs_folder, lambda c: tuple(_runs(c, runs_folder).values()))
+
+
+_Answer = TypeVar("_Answer")
+
+
+def _ask(runs_folder: Path, question: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
+    """The answer of a history that is up to date; kept in memory where the disk has none."""
+
+    def job(connection: sqlite3.Connection) -> _Answer:
+        _sync(connection, runs_folder)
+        return question(connection)
+
+    if runs_folder.is_dir():
+        with contextlib.suppress(sqlite3.Error, OSError):
+            return _with_file(history_file(runs_folder), job, check=True)
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        _make_tables(connection)
+        return job(connection)
+
+
+def _with_file(
+    file: Path, job: Callable[[sqlite3.Connection], _Answer], *, check: bool = False
+) -> _Answer:
+    """Do something with the file; one that is damaged is removed first, and made anew.
+
+    Raises:
+        sqlite3.Error: Another process holds it for too long, or the disk refuses.
+    """
+    judged = _identity(file)
+    try:
+        return _once(file, job, check=check)
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
+    if _identity(file) == judged:  # else another process has already replaced it
+        file.with_name(f"{file.name}-journal").unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
+    return _once(file, job, check=check)
+
+
+def _once(file: Path, job: Callable[[sqlite3.Connection], _Answer], *, check: bool) -> _Answer:
+    connection = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None)
+    with contextlib.closing(connection):
+        if check and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("the history is damaged")
+        with _transaction(connection):
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != HISTORY_SCHEMA:
+                _drop_tables(connection)
+                _make_tables(connection)
+        return job(connection)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file itself is bad, and not another process, the disk or a permission."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return True
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    return (code & 0xFF) in (*damage, sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_FORMAT)
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, waiting for other writers first."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _drop_tables(connection: sqlite3.Connection) -> None:
+    kinds = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') "
+        "AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    for kind, name in kinds:
+        quoted = name.replace('"', '""')
+        connection.execute(f'DROP {kind} IF EXISTS "{quoted}"')
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {HISTORY_SCHEMA}")
+
+
+def _sync(connection: sqlite3.Connection, runs_folder: Path) -> None:
+    """Take in what is in the folders and not in the history, and drop what is gone."""
+    there = {folder.name: folder for folder in list_runs(runs_folder)}
+    known = dict(connection.execute("SELECT folder, stamp FROM runs").fetchall())
+    gone = [name for name in known if name not in there]
+    if gone:
+        with _transaction(connection):
+            for name in gone:
+                _forget(connection, name)
+    for name, folder in there.items():
+        if known.get(name) != _stamp(folder):
+            _put(connection, folder)
+
+
+def _stamp(folder: Path) -> str:
+    """What changes when a run's record or journal does."""
+    for name in (RECORD_FILE, JOURNAL_FILE):
+        with contextlib.suppress(OSError):
+            found = (folder / name).stat()
+            return f"{name} {found.st_mtime_ns} {found.st_size}"
+    return ""
+
+
+def _forget(connection: sqlite3.Connection, folder: str) -> None:
+    for table in ("runs", "launches", "points"):
+        connection.execute(f"DELETE FROM {table} WHERE folder = ?", (folder,))
+
+
+def _put(connection: sqlite3.Connection, folder: Path) -> None:
+    """Read a run and put it in, in place of what was known of it."""
+    stamp = _stamp(folder)
+    if not stamp:
+        return  # gone meanwhile
+    try:
+        record = read_record(folder)
+    except ConfigError as error:
+        row = (folder.name, stamp, run_id_of(folder), "", "", "", 0, None, None)
+        with _transaction(connection):
+            _forget(connection, folder.name)
+            _insert(connection, "runs", [(*row, "unreadable", error.message, b"{}")])
+        return
+    with _transaction(connection):
+        _forget(connection, folder.name)
+        _insert(connection, "runs", [_run_row(folder.name, stamp, record)])
+        _insert(connection, "launches", _launch_rows(folder.name, record))
+        _insert(connection, "points", _point_rows(folder.name, record))
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    if rows:
+        marks = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
+
+
+def _run_row(folder: str, stamp: str, record: RunRecord) -> tuple[object, ...]:
+    key = record.fingerprint
+    if stamp.startswith(JOURNAL_FILE):
+        state = "cut"
+    else:
+        state = "not judged" if record.verdict is None else record.verdict.outcome
+    info = msgspec.json.encode(record.info)
+    return (
+        *(folder, stamp, record.id or run_id_of(Path(folder)), record.started_at),
+        *(key.deployment, record.scenario, key.seed, key.numerics, key.machine, state, "", info),
+    )
+
+
+def _launch_rows(folder: str, record: RunRecord) -> list[tuple[object, ...]]:
+    return [
+        (
+            *(folder, one.variant, one.trial, record.digests.get(one.variant, "")),
+            "" if one.failure is None else one.failure.kind,
+        )
+        for one in record.launches
+    ]
+
+
+def _point_rows(folder: str, record: RunRecord) -> list[tuple[object, ...]]:
+    """Measurements of launches that lived; where one failed, its values mean nothing."""
+    lived = {(one.variant, one.trial) for one in record.launches if one.failure is None}
+    return [
+        (
+            *(folder, m.name, format_series(m.name, m.labels), msgspec.json.encode(m.labels)),
+            *(m.variant, m.trial, _stored_value(m.value), m.quantum, m.terms),
+        )
+        for m in record.measurements
+        if (m.variant, m.trial) in lived
+    ]
+
+
+def _stored_value(value: float | str) -> float | str:
+    if isinstance(value, str):
+        return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return float(value) if abs(value) > _MAX_INTEGER else value
+
+
+def _runs(connection: sqlite3.Connection, runs_folder: Path) -> dict[str, StoredRun]:
+    """Every run by its folder, oldest first."""
+    rows = connection.execute(
+        "SELECT folder, id, started_at, deployment, scenario, seed, numerics, machine, state, "
+        "note, info FROM runs ORDER BY started_at, folder"
+    ).fetchall()
+    found = {}
+    names = [field.name for field in msgspec.structs.fields(StoredRun)]
+    for row in rows:
+        plain = dict(zip(names, row, strict=True))
+        run = msgspec.convert({**plain, "info": msgspec.json.decode(plain["info"])}, StoredRun)
+        if run.state == "cut" and in_progress(runs_folder / run.folder):
+            run = msgspec.structs.replace(run, state="in progress")
+        found[run.folder] = run
+    return found
+
+
+def _read(connection: sqlite3.Connection, runs_folder: Path, selector: Selector) -> Read:
+    runs = _runs(connection, runs_folder)
+    digests: dict[tuple[str, str], str] = {}
+    alive: set[tuple[str, str]] = set()
+    failures: dict[tuple[str, str], str] = {}
+    launches = "SELECT folder, variant, digest, failure FROM launches ORDER BY trial"
+    for folder, variant, digest, failure in connection.execute(launches):
+        digests[folder, variant] = digest
+        if failure:
+            failures.setdefault((folder, variant), failure)
+        else:
+            alive.add((folder, variant))
+    values: dict[tuple[str, str, str], list[Sample]] = {}
+    selected = connection.execute(
+        "SELECT folder, variant, series, labels, value, quantum, terms FROM points "
+        "WHERE name = ? ORDER BY folder, trial",
+        (selector.name,),
+    )
+    for folder, variant, series, labels, value, quantum, terms in selected:
+        if selector.accepts(selector.name, msgspec.json.decode(labels, type=dict[str, str])):
+            key = (folder, variant, series)
+            values.setdefault(key, []).append(Sample(value, quantum, terms))
+    order = {folder: i for i, folder in enumerate(runs)}
+    points = [
+        Point(runs[folder], variant, digests.get((folder, variant), ""), series, tuple(samples))
+        for (folder, variant, series), samples in values.items()
+        if folder in runs
+    ]
+    return Read(
+        points=tuple(sorted(points, key=lambda p: order[p.run.folder])),
+        failed=tuple(
+            FailedVariant(runs[folder], variant, digests[folder, variant], kind)
+            for (folder, variant), kind in failures.items()
+            if (folder, variant) not in alive and folder in runs
+        ),
+        unreadable=tuple(run for run in runs.values() if run.state == "unreadable"),
+        names=tuple(
+            series
+            for (series,) in connection.execute(
+                "SELECT DISTINCT series FROM points ORDER BY name != ?, series", (selector.name,)
+            )
+        ),
+        runs=len(runs),
+    )
