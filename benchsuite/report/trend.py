@@ -59,6 +59,7 @@ class Row(msgspec.Struct, frozen=True):
     run: StoredRun
     samples: tuple[Sample, ...] = ()  # one a launch that lived; empty where none did
     failure: str = ""  # kind of failure, where there are no samples
+    unfit: bool = False  # the machine was not fit to measure this kind of metric
 
     @property
     def value(self) -> float | None:
@@ -75,8 +76,9 @@ class Row(msgspec.Struct, frozen=True):
     def mark(self) -> str:
         """What is said of the run beside its value; empty for one that passed."""
         if self.failure:
-            return f"no value: {self.failure}"
-        return STATE_MARKS.get(self.run.state, "")
+            return f"no value, {self.failure}"
+        marks = (STATE_MARKS.get(self.run.state, ""), "unfit machine" if self.unfit else "")
+        return ", ".join(mark for mark in marks if mark)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -118,7 +120,8 @@ def make_series(
     """
     rows: dict[SeriesKey, list[Row]] = {}
     for point in points:
-        rows.setdefault(_key(point), []).append(Row(point.run, point.samples))
+        unfit = _assume(point.series) in point.run.unfit
+        rows.setdefault(_key(point), []).append(Row(point.run, point.samples, unfit=unfit))
     found = []
     for key, own in sorted(rows.items()):
         own += [Row(one.run, failure=one.failure) for one in failed if _belongs(one, key)]
@@ -144,6 +147,11 @@ def _key(point: Point) -> SeriesKey:
     )
 
 
+def _assume(series: str) -> Assume:
+    metric = CATALOGUE.get(parse_selector(series).name)
+    return "exact" if metric is None else metric.assume
+
+
 def _belongs(one: FailedVariant, key: SeriesKey) -> bool:
     """A server that did not start tells no devices, so unknown keys are no reason against it."""
     run = one.run
@@ -158,7 +166,7 @@ def _belongs(one: FailedVariant, key: SeriesKey) -> bool:
 
 def _look_through(key: SeriesKey, rows: Sequence[Row]) -> Series:
     metric = CATALOGUE.get(parse_selector(key.series).name)
-    assume: Assume = "exact" if metric is None else metric.assume
+    assume = _assume(key.series)
     unit = "" if metric is None else metric.unit
     better: Better = "equal" if metric is None else metric.better
     at = [i for i, row in enumerate(rows) if row.samples]
@@ -307,6 +315,7 @@ def _plain(series: Series) -> dict[str, Any]:
                 "commit": row.run.info.commit,
                 "state": row.run.state,
                 "failure": row.failure or None,
+                "unfit": row.unfit,
                 "value": row.value,
                 "samples": [s.value for s in row.samples],
             }

@@ -193,7 +193,9 @@ def _table(series: Series, style: Style) -> list[str]:
     with_commits = any(row.run.info.commit for row in rows)
     value = f"value, {series.unit}" if series.unit else "value"
     days = {_date(row) for row in rows}
-    made = [["date", "run", "build", *(["commit"] if with_commits else []), value, "", "spread (n)"]]
+    made = [
+        ["date", "run", "build", *(["commit"] if with_commits else []), value, "", "spread (n)"]
+    ]
     for i in shown:
         row = rows[i]
         words = ["changed"] if i in starts else []

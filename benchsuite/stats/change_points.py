@@ -48,7 +48,7 @@ class Step(msgspec.Struct, frozen=True):
     index: int  # of the first value at the new level, from 0
     before: float  # median of the level before
     after: float  # median of the level from here on
-    p_value: float | None = None  # None where values repeat exactly and nothing is tested
+    p_value: float
 
     @property
     def percent(self) -> float | None:
@@ -98,10 +98,28 @@ def find_changes(values: Sequence[float]) -> Findings:
         notes.append(f"{_count(len(usable), 'value')}: changes can be told from {MIN_POINTS} on")
         return Findings(notes=tuple(notes))
     series = np.array([values[i] for i in usable], dtype=np.float64)
-    steps, drifts = _explain(series)
+    # by a power of two, which is exact, so that no square of a huge or tiny value is lost
+    exponent = int(np.frexp(np.abs(series).max())[1])
+    steps, drifts = _explain(np.ldexp(series, -exponent))
+
+    def unscaled(value: float) -> float:
+        return float(np.ldexp(value, exponent))
+
     return Findings(
-        tuple(msgspec.structs.replace(s, index=usable[s.index]) for s in steps),
-        tuple(msgspec.structs.replace(d, start=usable[d.start], end=usable[d.end]) for d in drifts),
+        tuple(
+            Step(usable[s.index], unscaled(s.before), unscaled(s.after), s.p_value) for s in steps
+        ),
+        tuple(
+            Drift(
+                start=usable[d.start],
+                end=usable[d.end],
+                before=unscaled(d.before),
+                after=unscaled(d.after),
+                slope=unscaled(d.slope),
+                p_value=d.p_value,
+            )
+            for d in drifts
+        ),
         tuple(notes),
     )
 
@@ -284,8 +302,9 @@ def _best_ramp(series: _Floats) -> _Ramp:
         shape = np.minimum(np.maximum(x[None, :], s), ends[:, None])
         shape -= shape.mean(axis=1, keepdims=True)
         left = whole - (shape @ y) ** 2 / (shape * shape).sum(axis=1)
+        # a bend counts twice: the best of all pairs of places fits noise better than one given
         bends = (s > 0) + (ends < n - 1)
-        criteria = _criterion(np.maximum(left, 0.0), n, 2 + bends, whole)
+        criteria = _criterion(np.maximum(left, 0.0), n, 2 + 2 * bends, whole)
         at = int(np.argmin(criteria))
         if criteria[at] < best.criterion:
             best = _Ramp(s, int(ends[at]), float(criteria[at]))

@@ -48,7 +48,8 @@ _TABLES = """
 CREATE TABLE runs (
     folder TEXT PRIMARY KEY, stamp TEXT NOT NULL, id TEXT NOT NULL, started_at TEXT NOT NULL,
     deployment TEXT NOT NULL, scenario TEXT NOT NULL, seed INTEGER NOT NULL, numerics TEXT,
-    machine TEXT, state TEXT NOT NULL, note TEXT NOT NULL, info BLOB NOT NULL
+    machine TEXT, state TEXT NOT NULL, note TEXT NOT NULL, info BLOB NOT NULL,
+    unfit TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE launches (
     folder TEXT NOT NULL, variant TEXT NOT NULL, trial INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -78,6 +79,7 @@ class StoredRun(msgspec.Struct, frozen=True):
     state: State
     note: str  # why it is unreadable; empty for others
     info: Info
+    unfit: tuple[str, ...] = ()  # kinds of metrics that the machine's state made doubtful
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -287,7 +289,7 @@ def _put(connection: sqlite3.Connection, folder: Path) -> None:
         row = (folder.name, stamp, run_id_of(folder), "", "", "", 0, None, None)
         with _transaction(connection):
             _forget(connection, folder.name)
-            _insert(connection, "runs", [(*row, "unreadable", error.message, b"{}")])
+            _insert(connection, "runs", [(*row, "unreadable", error.message, b"{}", "")])
         return
     with _transaction(connection):
         _forget(connection, folder.name)
@@ -312,7 +314,14 @@ def _run_row(folder: str, stamp: str, record: RunRecord) -> tuple[object, ...]:
     return (
         *(folder, stamp, record.id or run_id_of(Path(folder)), record.started_at),
         *(key.deployment, record.scenario, key.seed, key.numerics, key.machine, state, "", info),
+        " ".join(_unfit(record)),
     )
+
+
+def _unfit(record: RunRecord) -> list[str]:
+    """The kinds of metrics (`latency`, `memory`) that this machine was not fit to measure."""
+    state = getattr(record, "machine_state", None)  # None in older records
+    return [] if state is None else sorted({kind for one in state.warnings for kind in one.strikes})
 
 
 def _launch_rows(folder: str, record: RunRecord) -> list[tuple[object, ...]]:
@@ -348,13 +357,14 @@ def _runs(connection: sqlite3.Connection, runs_folder: Path) -> dict[str, Stored
     """Every run by its folder, oldest first."""
     rows = connection.execute(
         "SELECT folder, id, started_at, deployment, scenario, seed, numerics, machine, state, "
-        "note, info FROM runs ORDER BY started_at, folder"
+        "note, info, unfit FROM runs ORDER BY started_at, folder"
     ).fetchall()
     found = {}
     names = [field.name for field in msgspec.structs.fields(StoredRun)]
     for row in rows:
         plain = dict(zip(names, row, strict=True))
-        run = msgspec.convert({**plain, "info": msgspec.json.decode(plain["info"])}, StoredRun)
+        plain |= {"info": msgspec.json.decode(plain["info"]), "unfit": plain["unfit"].split()}
+        run = msgspec.convert(plain, StoredRun)
         if run.state == "cut" and in_progress(runs_folder / run.folder):
             run = msgspec.structs.replace(run, state="in progress")
         found[run.folder] = run
