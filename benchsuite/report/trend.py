@@ -67,10 +67,8 @@ class Row(msgspec.Struct, frozen=True):
         numbers = sorted(s.value for s in self.samples if not isinstance(s.value, str))
         if not numbers or len(numbers) < len(self.samples):
             return None
-        middle = len(numbers) // 2
-        if len(numbers) % 2:
-            return numbers[middle]
-        return (numbers[middle - 1] + numbers[middle]) / 2
+        low, high = numbers[(len(numbers) - 1) // 2], numbers[len(numbers) // 2]
+        return low if low == high else (low + high) / 2
 
     @property
     def mark(self) -> str:

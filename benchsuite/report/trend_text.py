@@ -215,7 +215,8 @@ def _table(series: Series, style: Style) -> list[str]:
     lines = [cut(line, style.width) if cells(line) > style.width else line for line in lines]
     lines[0] = style.paint(lines[0], "dim")
     left = len(rows) - len(shown)
-    return [*lines, f"{left} older runs are not listed; --csv has them"] if left else lines
+    note = f"{left} older runs are not listed; --csv has them"
+    return lines + (wrap(note, style.width) if left else [])
 
 
 def _spread(row: Row) -> str:
