@@ -20,7 +20,7 @@ from benchsuite.errors import ConfigError
 from benchsuite.metrics.select import Selector, format_series
 from benchsuite.model.record import Info, RunRecord
 from benchsuite.store.baselines import Sample
-from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, in_progress
+from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, is_driven
 from benchsuite.store.records import list_runs, read_record, run_id_of
 
 HISTORY_SCHEMA = 1
@@ -365,7 +365,7 @@ def _runs(connection: sqlite3.Connection, runs_folder: Path) -> dict[str, Stored
         plain = dict(zip(names, row, strict=True))
         plain |= {"info": msgspec.json.decode(plain["info"]), "unfit": plain["unfit"].split()}
         run = msgspec.convert(plain, StoredRun)
-        if run.state == "cut" and in_progress(runs_folder / run.folder):
+        if run.state == "cut" and is_driven(runs_folder / run.folder):
             run = msgspec.structs.replace(run, state="in progress")
         found[run.folder] = run
     return found

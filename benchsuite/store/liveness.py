@@ -31,8 +31,13 @@ def hold(stream: IO[bytes]) -> None:
         return
 
 
+def is_driven(folder: Path) -> bool:
+    """Whether a run is going on, as far as this machine can tell: for showing."""
+    return in_progress(folder) if sys.platform == "win32" else _is_held(folder / JOURNAL_FILE)
+
+
 def in_progress(folder: Path, *, now: float | None = None) -> bool:
-    """Whether a run is going on, or may be.
+    """Whether a run is going on, or may be, also on another machine: for removing.
 
     Args:
         folder: Of the run.

@@ -221,7 +221,7 @@ def test_values_of_launches_that_failed_are_no_points(runs: Path) -> None:
 
 
 def test_a_cut_run_is_read_from_its_journal(runs: Path) -> None:
-    """And marked: cut, or in progress where its writer lives."""
+    """And marked as cut, since nobody writes it any more."""
     folder = store(runs, record({"kv_mib": [13]}, day=3), finished=False)
     long_ago = time.time() - RECENT_SECONDS - 60
     for path in (*folder.iterdir(), folder):
