@@ -140,7 +140,7 @@ def _key(point: Point) -> SeriesKey:
         series=point.series,
         seed=run.seed,
         digest=point.digest,
-        numerics=(run.numerics or "") if scope == "numerics" else "",
+        numerics=(run.numerics or "") if scope != "config" else "",
         machine=(run.machine or "") if scope == "machine" else "",
     )
 

@@ -21,7 +21,7 @@ def render_trend(series: Sequence[Series], style: Style | None = None) -> str:
     look = style or Style()
     if len(series) > FULL:
         return "\n".join(_overview(series, look)) + "\n"
-    blocks = [_block(one, look) for one in series]
+    blocks = [_block(one, look, series) for one in series]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
@@ -32,7 +32,7 @@ def _overview(series: Sequence[Series], style: Style) -> list[str]:
         if not one.changes:
             quiet += 1
             continue
-        lines += _title(one, style)
+        lines += _title(one, style, series)
         lines += [line for change in one.changes for line in _sentence(one, change, style)]
         lines.append("")
     names = [(_name(one), _latest(one)) for one in series if not one.changes]
@@ -61,19 +61,25 @@ def _latest(series: Series) -> str:
     return safe(f"{_shown(rows[-1], series.unit)} ({count})")
 
 
-def _title(series: Series, style: Style) -> list[str]:
+def _title(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
+    """What the series is; keys that people seldom see only where they tell two apart."""
     key = series.key
     words = f"{key.series} of {key.scenario}, variant {key.variant}, on {key.deployment}"
     if key.machine:
         words += f", {key.machine}"
-    if key.seed:
+    others = [o.key for o in shown if (o.key.series, o.key.scenario) == (key.series, key.scenario)]
+    if len({other.seed for other in others}) > 1 or key.seed:
         words += f", seed {key.seed}"
-    lines = wrap(safe(words), style.width)
-    return [style.paint(line, "bold") for line in lines]
+    alike = [o for o in others if (o.deployment, o.variant) == (key.deployment, key.variant)]
+    if len({other.digest for other in alike}) > 1:
+        words += f", scenario digest {key.digest[:8] or 'unknown'}"
+    if len({other.numerics for other in alike}) > 1:
+        words += f", numerics {key.numerics or 'unknown'}"
+    return [style.paint(line, "bold") for line in wrap(safe(words), style.width)]
 
 
-def _block(series: Series, style: Style) -> list[str]:
-    lines = _title(series, style)
+def _block(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
+    lines = _title(series, style, shown)
     for change in series.changes:
         lines += _sentence(series, change, style)
     if not series.changes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -20,14 +20,9 @@ from benchsuite.errors import ConfigError
 from benchsuite.metrics.select import Selector, format_series
 from benchsuite.model.record import Info, RunRecord
 from benchsuite.store.baselines import Sample
+from benchsuite.store.history_file import make_tables, transaction, with_file
 from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, is_driven
 from benchsuite.store.records import list_runs, read_record, run_id_of
-
-HISTORY_SCHEMA = 1
-"""Version of the tables. 1: first. A file of any other version is built anew."""
-
-_WAIT_SECONDS = 10.0
-"""For another process that writes; a record takes some milliseconds."""
 
 _MAX_INTEGER = 2**63 - 1  # of SQLite
 
@@ -44,25 +39,7 @@ State = Literal[
     "unreadable",
 ]
 
-_TABLES = """
-CREATE TABLE runs (
-    folder TEXT PRIMARY KEY, stamp TEXT NOT NULL, id TEXT NOT NULL, started_at TEXT NOT NULL,
-    deployment TEXT NOT NULL, scenario TEXT NOT NULL, seed INTEGER NOT NULL, numerics TEXT,
-    machine TEXT, state TEXT NOT NULL, note TEXT NOT NULL, info BLOB NOT NULL,
-    unfit TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE launches (
-    folder TEXT NOT NULL, variant TEXT NOT NULL, trial INTEGER NOT NULL, digest TEXT NOT NULL,
-    failure TEXT NOT NULL, PRIMARY KEY (folder, variant, trial)
-) WITHOUT ROWID;
-CREATE TABLE points (
-    folder TEXT NOT NULL, name TEXT NOT NULL, series TEXT NOT NULL, labels BLOB NOT NULL,
-    variant TEXT NOT NULL, trial INTEGER NOT NULL, value NOT NULL, quantum REAL NOT NULL,
-    terms INTEGER NOT NULL
-);
-CREATE INDEX points_by_name ON points (name);
-CREATE INDEX points_by_folder ON points (folder);
-"""
+_AT_ONCE = 50  # runs put in under one lock; each wait for the disk costs as much as ten of them
 
 
 class StoredRun(msgspec.Struct, frozen=True):
@@ -131,7 +108,7 @@ def remember(folder: Path) -> str | None:
     try:
         if not file.exists():
             return None  # made by the first reading, which then takes in all runs
-        _with_file(file, lambda connection: _put(connection, folder))
+        with_file(file, lambda connection: _put_alone(connection, folder))
     except (sqlite3.Error, OSError) as error:
         return f"the run is stored, but the history could not take it up: {error}"
     return None
@@ -164,90 +141,10 @@ def _ask(runs_folder: Path, question: Callable[[sqlite3.Connection], _Answer]) -
 
     if runs_folder.is_dir():
         with contextlib.suppress(sqlite3.Error, OSError):
-            return _with_file(history_file(runs_folder), job, check=True)
+            return with_file(history_file(runs_folder), job, check=True)
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        _make_tables(connection)
+        make_tables(connection)
         return job(connection)
-
-
-def _with_file(
-    file: Path, job: Callable[[sqlite3.Connection], _Answer], *, check: bool = False
-) -> _Answer:
-    """Do something with the file; one that is damaged is removed first, and made anew.
-
-    Raises:
-        sqlite3.Error: Another process holds it for too long, or the disk refuses.
-    """
-    judged = _identity(file)
-    try:
-        return _once(file, job, check=check)
-    except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
-            raise
-    if _identity(file) == judged:  # else another process has already replaced it
-        file.with_name(f"{file.name}-journal").unlink(missing_ok=True)
-        file.unlink(missing_ok=True)
-    return _once(file, job, check=check)
-
-
-def _once(file: Path, job: Callable[[sqlite3.Connection], _Answer], *, check: bool) -> _Answer:
-    connection = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None)
-    with contextlib.closing(connection):
-        if check and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-            raise sqlite3.DatabaseError("the history is damaged")
-        with _transaction(connection):
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version != HISTORY_SCHEMA:
-                _drop_tables(connection)
-                _make_tables(connection)
-        return job(connection)
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_ctime_ns
-
-
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file itself is bad, and not another process, the disk or a permission."""
-    code = getattr(error, "sqlite_errorcode", None)
-    if code is None:
-        return True
-    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-    return (code & 0xFF) in (*damage, sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_FORMAT)
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, waiting for other writers first."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _drop_tables(connection: sqlite3.Connection) -> None:
-    kinds = connection.execute(
-        "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') "
-        "AND name NOT LIKE 'sqlite_%'"
-    ).fetchall()
-    for kind, name in kinds:
-        quoted = name.replace('"', '""')
-        connection.execute(f'DROP {kind} IF EXISTS "{quoted}"')
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
-        if statement.strip():
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {HISTORY_SCHEMA}")
 
 
 def _sync(connection: sqlite3.Connection, runs_folder: Path) -> None:
@@ -256,12 +153,14 @@ def _sync(connection: sqlite3.Connection, runs_folder: Path) -> None:
     known = dict(connection.execute("SELECT folder, stamp FROM runs").fetchall())
     gone = [name for name in known if name not in there]
     if gone:
-        with _transaction(connection):
+        with transaction(connection):
             for name in gone:
                 _forget(connection, name)
-    for name, folder in there.items():
-        if known.get(name) != _stamp(folder):
-            _put(connection, folder)
+    changed = [folder for name, folder in there.items() if known.get(name) != _stamp(folder)]
+    for start in range(0, len(changed), _AT_ONCE):
+        with transaction(connection):
+            for folder in changed[start : start + _AT_ONCE]:
+                _put(connection, folder)
 
 
 def _stamp(folder: Path) -> str:
@@ -274,28 +173,36 @@ def _stamp(folder: Path) -> str:
 
 
 def _forget(connection: sqlite3.Connection, folder: str) -> None:
-    for table in ("runs", "launches", "points"):
-        connection.execute(f"DELETE FROM {table} WHERE folder = ?", (folder,))
+    found = connection.execute("SELECT key FROM runs WHERE folder = ?", (folder,)).fetchone()
+    if found is not None:
+        connection.execute("DELETE FROM runs WHERE key = ?", found)
+        connection.execute("DELETE FROM launches WHERE run = ?", found)
+        connection.execute("DELETE FROM points WHERE run = ?", found)
 
 
 def _put(connection: sqlite3.Connection, folder: Path) -> None:
-    """Read a run and put it in, in place of what was known of it."""
+    """Read a run and put it in, in place of what was known of it; inside a transaction."""
     stamp = _stamp(folder)
-    if not stamp:
-        return  # gone meanwhile
+    same = "SELECT 1 FROM runs WHERE folder = ? AND stamp = ?"
+    if not stamp or connection.execute(same, (folder.name, stamp)).fetchone():
+        return  # gone meanwhile, or another process was faster
+    _forget(connection, folder.name)
     try:
         record = read_record(folder)
     except ConfigError as error:
         row = (folder.name, stamp, run_id_of(folder), "", "", "", 0, None, None)
-        with _transaction(connection):
-            _forget(connection, folder.name)
-            _insert(connection, "runs", [(*row, "unreadable", error.message, b"{}", "")])
+        _insert(connection, "runs", [(None, *row, "unreadable", error.message, b"{}", "")])
         return
-    with _transaction(connection):
-        _forget(connection, folder.name)
-        _insert(connection, "runs", [_run_row(folder.name, stamp, record)])
-        _insert(connection, "launches", _launch_rows(folder.name, record))
-        _insert(connection, "points", _point_rows(folder.name, record))
+    _insert(connection, "runs", [(None, *_run_row(folder.name, stamp, record))])
+    key = "SELECT key FROM runs WHERE folder = ?"
+    (run,) = connection.execute(key, (folder.name,)).fetchone()
+    _insert(connection, "launches", _launch_rows(run, record))
+    _insert(connection, "points", _point_rows(connection, run, record))
+
+
+def _put_alone(connection: sqlite3.Connection, folder: Path) -> None:
+    with transaction(connection):
+        _put(connection, folder)
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -324,26 +231,36 @@ def _unfit(record: RunRecord) -> list[str]:
     return [] if state is None else sorted({kind for one in state.warnings for kind in one.strikes})
 
 
-def _launch_rows(folder: str, record: RunRecord) -> list[tuple[object, ...]]:
+def _launch_rows(run: int, record: RunRecord) -> list[tuple[object, ...]]:
     return [
         (
-            *(folder, one.variant, one.trial, record.digests.get(one.variant, "")),
+            *(run, one.variant, one.trial, record.digests.get(one.variant, "")),
             "" if one.failure is None else one.failure.kind,
         )
         for one in record.launches
     ]
 
 
-def _point_rows(folder: str, record: RunRecord) -> list[tuple[object, ...]]:
+def _point_rows(
+    connection: sqlite3.Connection, run: int, record: RunRecord
+) -> list[tuple[object, ...]]:
     """Measurements of launches that lived; where one failed, its values mean nothing."""
     lived = {(one.variant, one.trial) for one in record.launches if one.failure is None}
+    kept = [m for m in record.measurements if (m.variant, m.trial) in lived]
+    series = {
+        format_series(m.name, m.labels): (m.name, msgspec.json.encode(m.labels)) for m in kept
+    }
+    connection.executemany(
+        "INSERT OR IGNORE INTO series VALUES (NULL, ?, ?, ?)",
+        [(text, *parts) for text, parts in series.items()],
+    )
+    keys = dict(connection.execute("SELECT series, key FROM series").fetchall())
     return [
         (
-            *(folder, m.name, format_series(m.name, m.labels), msgspec.json.encode(m.labels)),
-            *(m.variant, m.trial, _stored_value(m.value), m.quantum, m.terms),
+            *(keys[format_series(m.name, m.labels)], run, m.variant, m.trial),
+            *(_stored_value(m.value), m.quantum, m.terms),
         )
-        for m in record.measurements
-        if (m.variant, m.trial) in lived
+        for m in kept
     ]
 
 
@@ -376,7 +293,10 @@ def _read(connection: sqlite3.Connection, runs_folder: Path, selector: Selector)
     digests: dict[tuple[str, str], str] = {}
     alive: set[tuple[str, str]] = set()
     failures: dict[tuple[str, str], str] = {}
-    launches = "SELECT folder, variant, digest, failure FROM launches ORDER BY trial"
+    launches = (
+        "SELECT folder, variant, digest, failure FROM launches JOIN runs ON runs.key = run "
+        "ORDER BY trial"
+    )
     for folder, variant, digest, failure in connection.execute(launches):
         digests[folder, variant] = digest
         if failure:
@@ -384,15 +304,19 @@ def _read(connection: sqlite3.Connection, runs_folder: Path, selector: Selector)
         else:
             alive.add((folder, variant))
     values: dict[tuple[str, str, str], list[Sample]] = {}
-    selected = connection.execute(
-        "SELECT folder, variant, series, labels, value, quantum, terms FROM points "
-        "WHERE name = ? ORDER BY folder, trial",
-        (selector.name,),
-    )
-    for folder, variant, series, labels, value, quantum, terms in selected:
-        if selector.accepts(selector.name, msgspec.json.decode(labels, type=dict[str, str])):
-            key = (folder, variant, series)
-            values.setdefault(key, []).append(Sample(value, quantum, terms))
+    named = "SELECT key, series, labels FROM series WHERE name = ? ORDER BY series"
+    for key, series, raw_labels in connection.execute(named, (selector.name,)).fetchall():
+        labels = msgspec.json.decode(raw_labels, type=dict[str, str])
+        if not selector.accepts(selector.name, labels):
+            continue
+        selected = connection.execute(
+            "SELECT folder, variant, value, quantum, terms FROM points "
+            "JOIN runs ON runs.key = run WHERE series = ? ORDER BY run, variant, trial",
+            (key,),
+        )
+        for folder, variant, value, quantum, terms in selected:
+            sample = Sample(value, quantum, terms)
+            values.setdefault((folder, variant, series), []).append(sample)
     order = {folder: i for i, folder in enumerate(runs)}
     points = [
         Point(runs[folder], variant, digests.get((folder, variant), ""), series, tuple(samples))
@@ -410,7 +334,10 @@ def _read(connection: sqlite3.Connection, runs_folder: Path, selector: Selector)
         names=tuple(
             series
             for (series,) in connection.execute(
-                "SELECT DISTINCT series FROM points ORDER BY name != ?, series", (selector.name,)
+                "SELECT series FROM series WHERE EXISTS "
+                "(SELECT 1 FROM points WHERE points.series = series.key) "
+                "ORDER BY name != ?, series",
+                (selector.name,),
             )
         ),
         runs=len(runs),

@@ -169,7 +169,14 @@ def test_what_is_incomparable_is_apart(tmp_path: Path) -> None:
     store(tmp_path, record(values, day=2, fingerprint=replace(key, seed=1)))
     store(tmp_path, record(values, day=3, fingerprint=replace(key, deployment="cuda")))
     store(tmp_path, record(values, day=4, digests={"B": "other steps"}))
-    assert len(series(tmp_path, "kv_mib")) == 4
+    found = series(tmp_path, "kv_mib")
+    assert len(found) == 4
+    titles = {render_trend([one, *found[:2]]).splitlines()[0] for one in found}
+    text = words(render_trend(found[:3]))
+    assert "scenario digest digest" in text
+    assert "scenario digest other st" in text
+    assert "on cuda" in text
+    assert len(titles) == 4
 
 
 def test_only_the_newest_runs_are_looked_at_where_asked(tmp_path: Path) -> None:

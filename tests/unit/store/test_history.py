@@ -16,6 +16,7 @@ import pytest
 
 from benchsuite.metrics.select import parse_selector
 from benchsuite.store import history
+from benchsuite.store import history_file as history_file_module
 from benchsuite.store.history import history_file, read_history, remember, stored_runs
 from benchsuite.store.liveness import RECENT_SECONDS
 from benchsuite.store.records import RECORD_FILE, Journal, RunFolder
@@ -170,7 +171,7 @@ def test_a_lock_is_waited_for(runs: Path) -> None:
 def test_a_lock_that_stays_is_done_without(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer comes from the folders, and storing a run only warns."""
     values(runs)
-    monkeypatch.setattr(history, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(history_file_module, "WAIT_SECONDS", 0.05)
     folder = store(runs, record({"kv_mib": [13]}, day=3))
     other = sqlite3.connect(history_file(runs), isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
