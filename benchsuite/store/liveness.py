@@ -43,16 +43,22 @@ def in_progress(folder: Path, *, now: float | None = None) -> bool:
         folder: Of the run.
         now: Seconds since 1970; None asks the clock.
     """
-    journal = folder / JOURNAL_FILE
-    if _is_held(journal):
-        return True
+    if any(_is_held(path / JOURNAL_FILE) for path in (folder, *_folders_in(folder))):
+        return True  # of `ab` each side has a journal of its own
     if (folder / RECORD_FILE).exists():
         return False
     try:
-        youngest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+        youngest = max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
     except OSError:
         return False  # gone meanwhile
     return (time.time() if now is None else now) - youngest < RECENT_SECONDS
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []  # gone meanwhile
 
 
 def _is_held(journal: Path) -> bool:

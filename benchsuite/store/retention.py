@@ -59,7 +59,7 @@ def survey(
     Args:
         runs_folder: Where runs live; may not exist.
         runs: What the history knows of them.
-        cited: Ids of runs that baselines name.
+        cited: Ids of runs that baselines name; of one side of an `ab` the run's and the side's.
 
     Raises:
         ConfigError: The folder cannot be read.
@@ -78,7 +78,7 @@ def survey(
         kept = ""
         if in_progress(path):
             kept = "in progress"
-        elif run_id in cited:
+        elif any(one == run_id or one.startswith(f"{run_id}-") for one in cited):
             kept = "a baseline cites it"
         scenario = path.name.split("-", 1)[1].rsplit("-", 1)[0]
         group = known.get(path.name, ("", scenario))

@@ -93,6 +93,22 @@ def test_a_run_in_progress_stays(tmp_path: Path, ten: list[Path]) -> None:
         assert sorted(names) == sorted(path.name for path in ten)
 
 
+def test_a_folder_of_two_sides_is_one_run(tmp_path: Path) -> None:
+    """It stays while a side's journal is held or a baseline cites a side, and then goes whole."""
+    folder = RunFolder.create(tmp_path, "s", FIRST_DAY)
+    folder.open_journal().close()
+    (folder.path / RECORD_FILE).write_text("{}")
+    side = RunFolder(folder.path / "candidate", f"{folder.id}-candidate")
+    side.path.mkdir()
+    with side.open_journal():
+        assert doomed(tmp_path, Limits(keep=0)) == []
+    assert doomed(tmp_path, Limits(keep=0), (side.id,)) == []
+    assert doomed(tmp_path, Limits(keep=0), (f"{folder.id}0",)) == [folder.path.name]
+    (run,) = look(tmp_path)
+    assert remove(run) is None
+    assert list(tmp_path.glob("2026*")) == []
+
+
 def test_a_cut_run_goes_once_it_is_old(tmp_path: Path) -> None:
     """Nobody holds its journal, and nothing was written for an hour."""
     folder = store(tmp_path, record({"kv_mib": [1]}), finished=False)
