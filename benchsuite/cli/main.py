@@ -25,6 +25,8 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of scenario files.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
+    "trend": "Show the history of a metric over all stored runs, and where it changed.",
+    "clean": "Remove stored runs by age, number or size.",
     "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
 }
@@ -96,6 +98,7 @@ def main(argv: list[str] | None = None) -> Any:
 
 def run_command_line(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code; prints, never raises."""
+    bisecting = _is_bisecting(sys.argv[1:] if argv is None else argv)
     try:
         code = group.main(argv, prog_name="benchsuite", standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -105,14 +108,14 @@ def run_command_line(argv: list[str] | None = None) -> int:
         code = ExitCode.INTERRUPTED
     except click.ClickException as error:
         error.show()
-        code = ExitCode.USAGE
+        code = _told(ExitCode.USAGE, bisecting=bisecting)
     except BenchsuiteError as error:
         report_error(error)
         code = error.exit_code
     except BrokenPipeError:
         # the reader of our output went away; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.MACHINE_FAILED
+        code = _told(ExitCode.MACHINE_FAILED, bisecting=bisecting)
     except Exception as error:  # noqa: BLE001  # the one edge where anything left becomes exit 5
         if os.environ.get("BENCHSUITE_TRACEBACK"):
             traceback.print_exc()
@@ -120,5 +123,19 @@ def run_command_line(argv: list[str] | None = None) -> int:
             f"error: benchsuite itself failed: {type(error).__name__}: {error}\n"
             "  run again with BENCHSUITE_TRACEBACK=1 set and report what it prints"
         )
-        code = ExitCode.MACHINE_FAILED
+        code = _told(ExitCode.MACHINE_FAILED, bisecting=bisecting)
     return int(code or 0)
+
+
+def _is_bisecting(words: list[str]) -> bool:
+    """Whether this is a `run --bisect`, also where the rest cannot be parsed."""
+    return words[:1] == ["run"] and "--bisect" in words
+
+
+def _told(code: int, *, bisecting: bool) -> int:
+    """The code as `git bisect run` must read it: to git a plain 2 or 5 is a bad commit."""
+    if not bisecting:
+        return code
+    from benchsuite.gate.verdict import bisect_code
+
+    return bisect_code(code)

@@ -104,6 +104,8 @@ def _run_all(
         progress = make_progress(os.environ, quiet=quiet)
         done = run_scenario(one, os.environ, progress)
         finished.append(done)
+        if done.warning is not None:
+            sys.stderr.write(f"warning: {done.warning}\n")
         if json_to != "-":
             text = render_run(
                 done.record,

@@ -37,6 +37,7 @@ from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
 from benchsuite.server.guard import Guard
 from benchsuite.store.baselines import Baselines
+from benchsuite.store.history import remember
 from benchsuite.store.records import Journal, RunFolder
 from benchsuite.store.vectors import StoredVectors, VectorJournal
 
@@ -49,6 +50,7 @@ class Finished(msgspec.Struct, frozen=True):
     record: RunRecord
     folder: Path
     baselines: Baselines
+    warning: str | None = None  # of what could not be done after the record was stored
 
 
 class _Run:
@@ -118,7 +120,7 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
             folder.write_record(record)  # what was measured outlives what judges it
             raise
         folder.write_record(finished.record)
-    return finished
+    return msgspec.structs.replace(finished, warning=remember(folder.path))
 
 
 def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:

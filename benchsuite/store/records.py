@@ -26,10 +26,11 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.store.files import safe_name, write_atomic
+from benchsuite.store.liveness import JOURNAL_FILE as JOURNAL_FILE
+from benchsuite.store.liveness import RECORD_FILE as RECORD_FILE
+from benchsuite.store.liveness import hold
 from benchsuite.store.migrations import JOURNAL, RECORD, check_version, migrate
 
-RECORD_FILE = "record.json"
-JOURNAL_FILE = "samples.jsonl"
 _MAX_RECORD_BYTES = 512 * 1024 * 1024
 _ID_BYTES = 4
 
@@ -61,6 +62,7 @@ class Journal:
             self._stream = path.open("ab", buffering=0)
         except OSError as error:
             raise _disk_error(path, error) from error
+        hold(self._stream)
         now = dt.datetime.now(dt.UTC)
         try:
             self.write(KIND_OPENED, schema_version=RECORD_SCHEMA, utc=now.isoformat())
