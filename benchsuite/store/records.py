@@ -266,7 +266,8 @@ def list_runs(runs_folder: Path) -> list[Path]:
     runs = [
         path
         for path in runs_folder.iterdir()
-        if (path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists()
+        if ((path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists())
+        and not (path / "candidate").is_dir()  # two sides of `benchsuite ab`, see `store/ab.py`
     ]
     # names begin with the second; within one, the file system's clock decides
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
@@ -279,13 +280,21 @@ def run_id_of(folder: Path) -> str:
 
 class _Head(msgspec.Struct):
     schema_version: Any = None
+    kind: Any = None
 
 
 def _decode_record(data: bytes, where: str) -> RunRecord:
     try:
-        version = msgspec.json.decode(data, type=_Head).schema_version
+        head = msgspec.json.decode(data, type=_Head)
     except msgspec.DecodeError as error:
         raise ConfigError(f"is not a run record: {error}", where=where) from error
+    version = head.schema_version
+    if head.kind is not None:
+        raise ConfigError(
+            "is the record of two servers (`benchsuite ab`), not of a run",
+            where=where,
+            hint="name one side of it: the folder `baseline` or `candidate` beside that file",
+        )
     if version is None:
         raise ConfigError("is not a run record: it has no schema_version", where=where)
     if version != RECORD_SCHEMA:
