@@ -1,0 +1,144 @@
+"""Interleaved pairs of launches: the log ratio with a t interval, looked at twice.
+
+The looks are fixed in advance, at 5 and at 10 pairs. Each gives a 95% interval of the mean log
+ratio, so each calls a candidate worse at exactly the tolerance with 2.5%, both together with less
+than 5%. Looking after every pair was tried and rejected: with a 90% interval it fails 15 to 22% of
+candidates at exactly the tolerance (`docs/calibration.md`).
+
+The interval is Student's: m +- t(0.975, n-1) s / sqrt(n) of the n log ratios ("Student", "The
+probable error of a mean", Biometrika 6(1), 1908).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchsuite.metrics.catalogue import Better
+from benchsuite.model.verdict import Estimate
+from benchsuite.stats.numbers import (
+    NEEDED,
+    TINY_SPREAD,
+    left_out,
+    median,
+    positive,
+    step_of,
+    too_few,
+)
+from benchsuite.stats.ratios import Look, decide, limit, log_ratio, percent_worse, t_quantile
+
+__all__ = ["LOOKS", "METHOD", "Look", "log_ratios", "look"]
+
+LOOKS = (5, 10)
+"""Pairs after which a verdict may be given; other counts below the last decide nothing."""
+
+METHOD = "paired log ratio, Student's t"
+_CONFIDENCE = 0.95
+
+
+def look(
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    tolerance_percent: float,
+    better: Better,
+    quantum: float = 0.0,
+) -> Look:
+    """Judge as many pairs as there are.
+
+    Args:
+        baseline: One value a launch, in the order of the pairs.
+        candidate: Likewise; what one side has more of is left out, with a warning.
+        tolerance_percent: How much worse is accepted.
+        better: The metric's direction.
+        quantum: The clock's or print's step, in the metric's unit; the standard error is never
+            taken as smaller. Where there is no spread at all and no quantum is given, it is the
+            step in which the values are written.
+
+    Returns:
+        `worse` or `within` only at one of `LOOKS` or beyond the last; there `final` is set. Pairs
+        with a value that is missing, not finite or not above 0 are left out, and with one of them
+        nothing is `within`. Never raises for any values.
+    """
+    pairs = min(len(baseline), len(candidate))
+    warnings = []
+    if len(baseline) != len(candidate):
+        warnings.append(
+            f"{len(baseline)} launches against {len(candidate)}: only whole pairs count"
+        )
+    sides = [
+        (before, after)
+        for before, after in zip(baseline[:pairs], candidate[:pairs], strict=True)
+        if positive(before) and positive(after)
+    ]
+    if len(sides) < pairs:
+        warnings.append(left_out(pairs - len(sides), "pair"))
+    final = pairs >= LOOKS[-1]
+    if not sides:
+        if pairs == 0:
+            warnings.append("no pair was measured")
+        nothing = Estimate(
+            None, "%", 0, 0, confidence=_CONFIDENCE, method=METHOD, warnings=tuple(warnings)
+        )
+        return Look("undecided", nothing, final)
+    ratios = [log_ratio(before, after, better) for before, after in sides]
+    mean = math.fsum(ratios) / len(ratios)
+    low = high = None
+    if len(ratios) >= NEEDED:
+        error, warning = _standard_error(ratios, mean, sides, quantum)
+        if warning:
+            warnings.append(warning)
+        reach = t_quantile(_CONFIDENCE, len(ratios) - 1) * error
+        low, high = mean - reach, mean + reach
+    else:
+        warnings.append(too_few(len(ratios), "pair"))
+    decision = decide(low, high, limit(tolerance_percent, better))
+    if pairs not in LOOKS and not final:
+        if pairs >= NEEDED:
+            places = " and ".join(str(n) for n in LOOKS)
+            warnings.append(f"{pairs} pairs: verdicts are given at {places} only")
+        decision = "undecided"
+    if decision == "within" and len(sides) < pairs:
+        decision = "undecided"
+    estimate = Estimate(
+        percent_worse(mean, better),
+        "%",
+        len(sides),
+        len(sides),
+        None if low is None else percent_worse(low, better),
+        None if high is None else percent_worse(high, better),
+        _CONFIDENCE,
+        METHOD,
+        tuple(warnings),
+    )
+    return Look(decision, estimate, final)
+
+
+def log_ratios(
+    baseline: Sequence[float], candidate: Sequence[float], better: Better = "lower"
+) -> list[float]:
+    """The log ratios of the whole pairs whose values are finite and above 0."""
+    return [
+        log_ratio(before, after, better)
+        for before, after in zip(baseline, candidate, strict=False)
+        if positive(before) and positive(after)
+    ]
+
+
+def _standard_error(
+    ratios: Sequence[float],
+    mean: float,
+    sides: Sequence[tuple[float, float]],
+    quantum: float,
+) -> tuple[float, str]:
+    """The standard error of the mean log ratio, floored at a quantum, with a warning if it was."""
+    count = len(ratios)
+    spread = math.sqrt(math.fsum((r - mean) ** 2 for r in ratios) / (count - 1))
+    error = spread / math.sqrt(count)
+    warning = ""
+    step = quantum if quantum > 0 and math.isfinite(quantum) else 0.0
+    if spread <= TINY_SPREAD:
+        step = step or step_of([value for pair in sides for value in pair])
+        warning = f"no spread between pairs: the error is taken as one step of {step:g}"
+    smaller = min(median([before for before, _ in sides]), median([after for _, after in sides]))
+    return max(error, step / smaller), warning
