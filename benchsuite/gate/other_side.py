@@ -33,7 +33,7 @@ from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.ab import BASELINE, CANDIDATE, MEMORY_PAIRS, SIDES, AbRecord, Side
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import STORED, GateSpec, Regression, Scenario
-from benchsuite.model.verdict import GateResult, Verdict
+from benchsuite.model.verdict import GateResult, Level, Verdict
 from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import SCOPES, Baselines, ScopeBaseline
 
@@ -97,9 +97,7 @@ def judge_sides(
     )
     judged = msgspec.structs.replace(judged, verdict=side_verdict(judged))
     settled = [g for g in own if g.outcome in ("fail", "error") and g.level == "block"]
-    settled += [
-        g for g, one in compared if g.outcome in ("fail", "error") and one.estimate is None
-    ]
+    settled += [g for g, one in compared if g.outcome in ("fail", "error") and one.estimate is None]
     return Judged(
         judged,
         max((one.waits_for for _, one in compared), default=NEVER),
@@ -234,8 +232,10 @@ class _Judging:
         if not self._raced:
             return []
         return [
-            f"not compared by default, since requests run at the same time: "
-            f"{', '.join(self._raced)} of those requests and of what follows them"
+            (
+                f"not compared by default, since requests run at the same time: "
+                f"{', '.join(self._raced)} of those requests and of what follows them"
+            )
         ]
 
     def _defaults(self, variant: str) -> Iterator[GateSpec]:

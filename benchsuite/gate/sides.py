@@ -211,9 +211,7 @@ def _latency(question: Question, theirs: Sequence[Series], ours: Sequence[Series
     if found.decision == "worse":
         reason = f"{words}, more than {allowed}{_cause(question)}; "
         reason += "if the machine was busy meanwhile, run it again on a quiet one"
-        finding = _finding(
-            "fail", reason, text, expected, observed, "regressed", question.differs
-        )
+        finding = _finding("fail", reason, text, expected, observed, "regressed", question.differs)
         return Answer(finding, estimate)
     reason = _undecided_words(question, estimate, count, waits, words, allowed)
     finding = _finding("inconclusive", reason, text, expected, observed, "inconclusive")
@@ -291,7 +289,7 @@ def per_launch(series: Sequence[Series]) -> list[float]:
 
 def worse_words(estimate: Estimate) -> str:
     """An estimate in words: `4.1% worse (1.2% to 7%)`, `0.3% better (-2.1% to 1.5%)`."""
-    if math.isnan(estimate.value):
+    if estimate.value is None:
         return "no estimate"
     size = f"{format_number(abs(estimate.value), 1)}{_unit(estimate.unit)}"
     words = "no change" if not estimate.value else size
@@ -299,8 +297,8 @@ def worse_words(estimate: Estimate) -> str:
         words += " worse" if estimate.value > 0 else " better"
     if estimate.low is None or estimate.high is None:
         return words
-    ends = [f"{format_number(end, 1)}{_unit(estimate.unit)}" for end in (estimate.low, estimate.high)]
-    return f"{words} ({ends[0]} to {ends[1]})"
+    low, high = format_number(estimate.low, 1), format_number(estimate.high, 1)
+    return f"{words} ({low}{_unit(estimate.unit)} to {high}{_unit(estimate.unit)})"
 
 
 def logs_words(question: Question, sides: Sequence[Side]) -> str:

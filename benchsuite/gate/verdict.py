@@ -101,7 +101,6 @@ def conclude(
     )
 
 
-
 _FAILURES = (ExitCode.SERVER_FAILED, ExitCode.MACHINE_FAILED, ExitCode.INTERRUPTED)
 
 

@@ -12,7 +12,7 @@ from benchsuite.model.verdict import GateResult, Verdict
 AB_SCHEMA = 1
 """Version of the record of `benchsuite ab`. 1: first."""
 
-AB_KIND = "ab"
+AB_KIND: Literal["ab"] = "ab"
 """`kind` in the record, which tells it from a run's."""
 
 Side = Literal["baseline", "candidate"]

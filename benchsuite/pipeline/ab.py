@@ -177,9 +177,7 @@ class _Sided:
 
     def begin(self) -> None:
         """Write the head of this side's record into its journal."""
-        head = msgspec.structs.replace(
-            self.record(1), launches=(), measurements=(), unmeasured=()
-        )
+        head = msgspec.structs.replace(self.record(1), launches=(), measurements=(), unmeasured=())
         self.journal.write(KIND_BEGIN, record=head)
 
     async def drive(self, guard: Guard | None, variant: VariantPlan, pair: int) -> Outcome:
@@ -279,13 +277,11 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
 
 def _judged(scenario: Scenario, record: AbRecord) -> AbRecord:
     judged = judge_sides(scenario, record).record
-    sides = {
-        side: msgspec.structs.replace(
-            judged.side(side),
-            launches=tuple(with_unknowable(one, judged.gates) for one in judged.side(side).launches),
-        )
-        for side in SIDES
-    }
+    sides = {}
+    for side in SIDES:
+        own = judged.side(side)
+        launches = tuple(with_unknowable(launch, judged.gates) for launch in own.launches)
+        sides[side] = msgspec.structs.replace(own, launches=launches)
     return msgspec.structs.replace(judged, baseline=sides[BASELINE], candidate=sides[CANDIDATE])
 
 

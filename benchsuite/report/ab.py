@@ -13,6 +13,7 @@ from benchsuite.model.verdict import Estimate, GateResult
 from benchsuite.report.failures import failure_lines
 from benchsuite.report.layout import Style, cells, columns, cut, name_above, safe, wrap
 from benchsuite.report.terminal import outcome_line
+from benchsuite.store.baselines import unit_of
 from benchsuite.units import format_number
 
 _COLOURS = {
@@ -72,13 +73,13 @@ def _head(record: AbRecord, look: Style) -> list[str]:
     pairs = f"{record.pairs} pair{'' if record.pairs == 1 else 's'} of launches"
     told = f"{pairs}, seed {record.candidate.fingerprint.seed}; {record.ended}".removesuffix("; ")
     lines += wrap(safe(told), look.width)
-    lines += wrap(
+    told = (
         f"unless a gate says otherwise: latency at most {format_number(rules.latency_percent)}% "
         f"worse, memory {format_number(rules.memory_percent)}% and "
-        f"{format_number(rules.memory_mib)} MiB, cosines at least {format_number(rules.cosine, 3)}, "
-        "everything else equal",
-        look.width,
+        f"{format_number(rules.memory_mib)} MiB, cosines at least "
+        f"{format_number(rules.cosine, 3)}, everything else equal"
     )
+    lines += wrap(told, look.width)
     return lines
 
 
@@ -106,7 +107,8 @@ def _compared_row(gate: GateResult) -> _Row:
         name = f"{name} {gate.rule}"
     return _Row(
         name,
-        gate.expected,
+        # the other column has the unit
+        gate.expected if same else gate.expected.removesuffix(f" {unit_of(gate.metric)}"),
         _SAME if same and gate.expected else gate.observed,
         _change(gate.estimate),
         gate,
@@ -135,7 +137,7 @@ def _reason(gate: GateResult) -> str:
 
 def _change(estimate: Estimate | None) -> str:
     """An estimate in few characters: `+4.1% (1.2, 7)`; above 0 is worse."""
-    if estimate is None:
+    if estimate is None or estimate.value is None:
         return ""
     words = f"{estimate.value:+.1f}{_unit(estimate)}"
     if estimate.low is None or estimate.high is None:
@@ -228,5 +230,3 @@ def _foot(record: AbRecord, stored: str | None, look: Style) -> list[str]:
     if stored:
         lines.append(safe(f"run: {stored}"))
     return lines
-
-
