@@ -26,6 +26,7 @@ from benchsuite.gate.sides import (
     Question,
     answer,
     logs_words,
+    pairs_words,
 )
 from benchsuite.gate.verdict import code_of, conclude, failures_of
 from benchsuite.gate.words import rule_words
@@ -109,14 +110,14 @@ def why_end(judged: Judged) -> str:
     """Why no further pair is to be run, in words; empty where one is."""
     record, pairs = judged.record, judged.record.pairs
     if record.rules.pairs is not None:
-        if pairs >= record.rules.pairs:
-            return f"{record.rules.pairs} pairs were asked for"
-        return ""
+        if pairs < record.rules.pairs:
+            return ""
+        return f"{pairs_words(pairs)} {'was' if pairs == 1 else 'were'} asked for"
     if judged.settled_by:
-        return f"{judged.settled_by} decides it after {_pairs(pairs)}; --pairs 10 runs on"
+        return f"{judged.settled_by} decides it after {pairs_words(pairs)}; --pairs 10 runs on"
     if judged.waits_for > pairs:
         return ""
-    return f"{_pairs(pairs)} decided everything that pairs decide"
+    return f"{pairs_words(pairs)} decided everything that pairs decide"
 
 
 def side_verdict(record: AbRecord) -> Verdict:
@@ -411,7 +412,3 @@ def _likeness(question: Question) -> list[Answer]:
 
 def _common(shown: Sequence[str]) -> str:
     return shown[0] if len(set(shown)) == 1 else f"{len(shown)} values"
-
-
-def _pairs(count: int) -> str:
-    return f"{count} pair{'' if count == 1 else 's'}"

@@ -14,6 +14,8 @@ import msgspec
 from benchsuite.gate.causes import with_cause
 from benchsuite.gate.differs import cause_words
 from benchsuite.gate.kinds import KINDS, Comparison
+from benchsuite.gate.kinds.latency import effective_percent
+from benchsuite.gate.kinds.noisy import change_words
 from benchsuite.gate.rules import Finding, Subject
 from benchsuite.gate.seen import Seen, Series
 from benchsuite.model.ab import BASELINE, CANDIDATE, MEMORY_PAIRS, Side
@@ -144,13 +146,13 @@ def _steady(question: Question, theirs: Series, ours: Series) -> Answer:
     )
     if found.state == "inconclusive":
         reason = f"{found.sentence}; a value that changes from launch to launch cannot be compared"
-        return Answer(_of(found, "inconclusive", reason, ours.text), found_estimate(found))
+        return Answer(_of(found, "inconclusive", reason, ours.text), found.estimate)
     if found.holds:
         words = found.sentence if question.tolerance is not None else "equal"
-        return Answer(_of(found, "pass", words, ours.text), found_estimate(found))
+        return Answer(_of(found, "pass", words, ours.text), found.estimate)
     reason = f"{found.sentence}{_cause(question)}; {logs_words(question, [BASELINE, CANDIDATE])}"
     finding = _of(found, "fail", reason, ours.text, question.differs)
-    return Answer(with_cause(finding, subject, question.candidate), found_estimate(found))
+    return Answer(with_cause(finding, subject, question.candidate), found.estimate)
 
 
 def _memory(question: Question, theirs: Series, ours: Series) -> Answer:
@@ -163,16 +165,17 @@ def _memory(question: Question, theirs: Series, ours: Series) -> Answer:
         better=subject.metric.better,
         tolerance=tolerance,
     )
-    estimate = found_estimate(found)
+    estimate = found.estimate
     count = min(len(theirs.samples), len(ours.samples))
     if count < MEMORY_PAIRS:
-        reason = f"not decided: {found.sentence}; memory takes {MEMORY_PAIRS} pairs"
+        change = change_words(theirs.samples, ours.samples, subject.metric.unit)
+        reason = f"not decided: from {change}; memory takes {MEMORY_PAIRS} pairs"
         finding = _of(found, "inconclusive", reason, ours.text)
         return Answer(finding, estimate, _planned(question, MEMORY_PAIRS, count))
     if found.holds:
         return Answer(_of(found, "pass", found.sentence, ours.text), estimate)
     if found.state == "inconclusive":
-        reason = f"{found.sentence}; give --pairs 5 or more"
+        reason = f"{found.sentence}; run more with --pairs {3 * count}"
         return Answer(_of(found, "inconclusive", reason, ours.text), estimate)
     reason = f"{found.sentence}{_cause(question)}; {logs_words(question, [BASELINE, CANDIDATE])}"
     return Answer(_of(found, "fail", reason, ours.text, question.differs), estimate)
@@ -182,10 +185,10 @@ def _latency(question: Question, theirs: Sequence[Series], ours: Sequence[Series
     """Latency by paired launches: each launch counts with the median of its requests."""
     subject = question.subject
     unit = subject.metric.unit
-    tolerance = 0.0 if question.tolerance is None else question.tolerance.worse_than_percent
     before, after = per_launch(theirs), per_launch(ours)
     count = min(len(before), len(after))
     before, after = before[:count], after[:count]
+    tolerance = effective_percent(question.tolerance, before)
     quantum = max((s.quantum for one in (*theirs, *ours) for s in one.samples), default=0.0)
     found, waits = decide(
         before,
@@ -201,7 +204,7 @@ def _latency(question: Question, theirs: Sequence[Series], ours: Sequence[Series
     )
     expected, observed = _middle(before, unit), _middle(after, unit)
     estimate = found.estimate
-    words = f"{worse_words(estimate)} in {estimate.candidate_n} pairs"
+    words = f"{worse_words(estimate)} in {pairs_words(estimate.candidate_n)}"
     text = ours[0].text if len(ours) == 1 else ""
     if found.decision == "within":
         better = estimate.high is not None and estimate.high < 0
@@ -287,6 +290,11 @@ def per_launch(series: Sequence[Series]) -> list[float]:
     ]
 
 
+def pairs_words(count: int) -> str:
+    """A number of pairs: `1 pair`, `5 pairs`."""
+    return f"{count} pair{'' if count == 1 else 's'}"
+
+
 def worse_words(estimate: Estimate) -> str:
     """An estimate in words: `4.1% worse (1.2% to 7%)`, `0.3% better (-2.1% to 1.5%)`."""
     if estimate.value is None:
@@ -312,11 +320,6 @@ def logs_words(question: Question, sides: Sequence[Side]) -> str:
         return "see the run's folder"
     verb = "look into" if len(places) == 1 else "compare"
     return f"{verb} {' and '.join(places)} in the run's folder"
-
-
-def found_estimate(found: Comparison) -> Estimate | None:
-    """What a comparison stands on, where it is one of noisy values."""
-    return getattr(found, "estimate", None)
 
 
 def _planned(question: Question, needed: int, count: int) -> int:

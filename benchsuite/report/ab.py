@@ -24,6 +24,7 @@ _COLOURS = {
     "not applicable": "dim",
     "xfail": "dim",
 }
+_MIN_TABLE = 76  # columns; with less, each comparison is told in lines of its own
 _EVERY = re.compile(r'=~"\.\*"')
 _SAME = "="
 
@@ -103,8 +104,8 @@ class _Row(msgspec.Struct, frozen=True):
 def _compared_row(gate: GateResult) -> _Row:
     same = gate.outcome == "pass" and gate.estimate is None and gate.expected == gate.observed
     name = _EVERY.sub("", gate.metric)
-    if gate.rule.startswith("at least"):  # of a cosine
-        name = f"{name} {gate.rule}"
+    if 'against="' in gate.metric:  # a limit on what is a comparison itself
+        return _Row(f"{name} {gate.rule}", "", gate.observed, "", gate, _reason(gate))
     return _Row(
         name,
         # the other column has the unit
@@ -128,7 +129,8 @@ def _limit_row(gate: GateResult, record: AbRecord) -> _Row:
 def _reason(gate: GateResult) -> str:
     if gate.outcome == "pass":
         _, _, other = gate.reason.partition("; the baseline side fails it")
-        return f"the baseline side fails it{other}" if other else ""
+        told = [f"the baseline side fails it{other}"] if other else []
+        return "; ".join([*told, *(() if gate.estimate is None else gate.estimate.warnings)])
     words = gate.reason
     if gate.why and gate.outcome in ("fail", "inconclusive"):
         words += f"; why it matters: {gate.why}"
@@ -149,13 +151,32 @@ def _unit(estimate: Estimate) -> str:
     return estimate.unit if estimate.unit == "%" else f" {estimate.unit}".rstrip()
 
 
+_Merged = dict[tuple[str, ...], tuple[_Row, list[str]]]
+"""Rows that came out alike as one, with the variants that they are of."""
+
+
+def _stacked(merged: _Merged, look: Style) -> list[str]:
+    """The rows where there is no room for a table."""
+    lines = []
+    for row, names in merged.values():
+        lines += wrap(safe(f"{','.join(names)} {row.name}"), look.width)
+        shown = f"{_outcome(row.gate)}: {row.before or 'nothing'} -> {row.after} {row.change}"
+        made = wrap(safe(shown.rstrip()), look.width, "  ")
+        lines += [look.paint(part, _colour(row.gate)) for part in made]
+        if row.reason:
+            lines += wrap(safe(row.reason), look.width, "    ")
+    return lines
+
+
 def _table(title: str, rows: Sequence[_Row], look: Style) -> list[str]:
-    merged: dict[tuple[str, ...], tuple[_Row, list[str]]] = {}
+    merged: _Merged = {}
     for row in rows:
         key = (row.name, row.before, row.after, row.change, row.gate.outcome, row.reason)
         merged.setdefault(key, (row, []))[1].append(row.gate.variant)
     if not merged:
         return []
+    if look.width < _MIN_TABLE:
+        return _stacked(merged, look)
     variants = list(dict.fromkeys(row.gate.variant for row in rows))
     change = "worse by" if any(row.change for row in rows) else ""
     table = [("", title, "baseline", "candidate", change, "outcome")]
@@ -174,13 +195,16 @@ def _table(title: str, rows: Sequence[_Row], look: Style) -> list[str]:
     told: set[str] = set()
     for (row, _), wanted, line in zip(merged.values(), table[1:], made[1:], strict=True):
         above, shown_cells = name_above(wanted, line, widths, look.width)
-        colour = "yellow" if _advises(row.gate) else _COLOURS.get(row.gate.outcome, "red")
-        text = "".join(shown_cells[:5]) + look.paint(shown_cells[5], colour)
+        text = "".join(shown_cells[:5]) + look.paint(shown_cells[5], _colour(row.gate))
         lines += [*above, text.rstrip()]
         if row.reason and row.reason not in told:
             lines += wrap(safe(row.reason), look.width, "    ")
         told.add(row.reason)
     return lines
+
+
+def _colour(gate: GateResult) -> str:
+    return "yellow" if _advises(gate) else _COLOURS.get(gate.outcome, "red")
 
 
 def _advises(gate: GateResult) -> bool:
