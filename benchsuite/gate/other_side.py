@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchsuite.errors import ExitCode
+from benchsuite.gate.compared import OTHER_SIDE, default_gates
 from benchsuite.gate.differs import differences
 from benchsuite.gate.judge import SEVERITY, bar_of, judge, subject_of
 from benchsuite.gate.known_issues import settle
@@ -28,9 +29,8 @@ from benchsuite.gate.sides import (
     logs_words,
     pairs_words,
 )
-from benchsuite.gate.verdict import code_of, conclude, failures_of
+from benchsuite.gate.verdict import code_of, conclude, failures_of, verdict
 from benchsuite.gate.words import rule_words
-from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.ab import BASELINE, CANDIDATE, MEMORY_PAIRS, SIDES, AbRecord, Side
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import STORED, GateSpec, Regression, Scenario
@@ -38,20 +38,6 @@ from benchsuite.model.verdict import GateResult, Level, Verdict
 from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import SCOPES, Baselines, ScopeBaseline
 
-OTHER_SIDE = "baseline"
-"""Value of the label `against` where vectors were compared with those of the baseline side."""
-
-LATENCY = (
-    "ttft_ms",
-    "prefill_tokens_per_second",
-    "decode_tokens_per_second",
-    "requests_per_second",
-    "output_tokens_per_second",
-)
-"""Compared in every run that measures them; others of the catalogue say the same again."""
-MEMORY = 'anon_mib{at="end"}'
-COSINES = ("logprob_cosine", "embedding_cosine")
-_VECTORS = (*COSINES, "top_token_changes")
 _STORED_LABEL = re.compile(rf'\bagainst\s*=\s*"{STORED}"')
 
 
@@ -98,7 +84,11 @@ def judge_sides(
     )
     judged = msgspec.structs.replace(judged, verdict=side_verdict(judged))
     settled = [g for g in own if g.outcome in ("fail", "error") and g.level == "block"]
-    settled += [g for g, one in compared if g.outcome in ("fail", "error") and one.estimate is None]
+    settled += [
+        gate
+        for gate, one in compared
+        if gate.outcome in ("fail", "error") and gate.level == "block" and one.estimate is None
+    ]
     return Judged(
         judged,
         max((one.waits_for for _, one in compared), default=NEVER),
@@ -161,7 +151,8 @@ def _by_itself(scenario: Scenario, side: RunRecord, platform: str, today: dt.dat
         before if after.outcome == "xpass" else after
         for before, after in zip(gates, settled.gates, strict=True)
     )
-    return msgspec.structs.replace(side, gates=kept, known_issues=settled.issues)
+    found = msgspec.structs.replace(side, gates=kept, known_issues=settled.issues)
+    return msgspec.structs.replace(found, verdict=verdict(found, kept))
 
 
 def _compares(scenario: Scenario, spec: GateSpec) -> bool:
@@ -221,7 +212,8 @@ class _Judging:
                 question = self._question(_on_other_side(spec), variant)
                 judged |= {*question.series(BASELINE), *question.series(CANDIDATE)}
                 yield self._result(question)
-            for spec in self._defaults(variant):
+            measured = [one for side in SIDES for one in self._seen[side].all(variant)]
+            for spec in default_gates(measured, self._rules):
                 question = self._question(spec, variant)
                 left_out = frozenset(judged | self._raced_series(question))
                 rest = msgspec.structs.replace(question, left_out=left_out)
@@ -238,31 +230,6 @@ class _Judging:
                 f"{', '.join(self._raced)} of those requests and of what follows them"
             )
         ]
-
-    def _defaults(self, variant: str) -> Iterator[GateSpec]:
-        """What is compared without being asked for: one gate for each metric and label set."""
-        found: dict[str, set[tuple[str, ...]]] = {}
-        for side in SIDES:
-            for one in self._seen[side].all(variant):
-                found.setdefault(one.name, set()).add(tuple(sorted(one.labels)))
-        rules = self._rules
-        for name, metric in CATALOGUE.items():
-            for labels in sorted(found.get(name, ())):
-                every = ",".join(f'{label}=~".*"' for label in labels)
-                selector = f"{name}{{{every}}}" if every else name
-                if name in COSINES:
-                    against = f'{name}{{against="{OTHER_SIDE}",request=~".*"}}'
-                    yield GateSpec(against, min=rules.cosine)
-                elif name in _VECTORS:
-                    continue
-                elif metric.assume in ("exact", "quantised", "text"):
-                    yield GateSpec(selector, equals_baseline=True)
-                elif name in LATENCY:
-                    yield GateSpec(selector, regression=Regression(rules.latency_percent))
-                elif MEMORY.startswith(f"{name}{{"):
-                    yield GateSpec(
-                        MEMORY, regression=Regression(rules.memory_percent, rules.memory_mib)
-                    )
 
     def _raced_series(self, question: Question) -> set[str]:
         """Series of exact values that the order of concurrent requests decides."""

@@ -22,9 +22,6 @@ CANDIDATE: Side = "candidate"
 SIDES: tuple[Side, ...] = (BASELINE, CANDIDATE)
 """In the order of the odd pairs; even pairs go the other way round."""
 
-MOST_PAIRS = 10
-"""The last fixed look of `stats/paired.py`, where a run ends of which no length was asked."""
-
 MEMORY_PAIRS = 3
 """With fewer launches a side, memory is not decided."""
 

@@ -18,7 +18,8 @@ import msgspec
 
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import BenchsuiteError, FlagError, ServerError, UsageError
-from benchsuite.gate.other_side import OTHER_SIDE, judge_sides, why_end
+from benchsuite.gate.compared import OTHER_SIDE
+from benchsuite.gate.other_side import judge_sides, why_end
 from benchsuite.model.ab import (
     AB_KIND,
     AB_SCHEMA,

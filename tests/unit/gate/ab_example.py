@@ -24,10 +24,6 @@ def ab(
 ) -> AbRecord:
     """A record of variant B, not yet judged."""
     whole = gate_example.record(("B",), pairs)
-    sides = {
-        "baseline": replace(baseline or whole, interrupted=interrupted),
-        "candidate": replace(candidate or whole, interrupted=interrupted),
-    }
     turns = [
         Turn(pair, side, "B")
         for pair in range(1, pairs + 1)
@@ -42,7 +38,8 @@ def ab(
         rules=rules or AbRules(),
         turns=tuple(turns),
         interrupted=interrupted,
-        **sides,
+        baseline=replace(baseline or whole, interrupted=interrupted),
+        candidate=replace(candidate or whole, interrupted=interrupted),
     )
 
 

@@ -162,7 +162,7 @@ def test_memory_takes_three_pairs_and_both_tolerances() -> None:
     gate = gate_of(judged(ab(3, candidate=grown, rules=rules), *PLAIN), "anon_mib")
     assert (gate.outcome, gate.level) == ("fail", "block")
     large = [with_values(record(("B",), 3), "anon_mib", mib) for mib in (1000.0, 1005.0)]
-    gate = gate_of(judged(ab(3, *large, rules=rules), *PLAIN), "anon_mib")
+    gate = gate_of(judged(ab(3, large[0], large[1], rules), *PLAIN), "anon_mib")
     assert gate.outcome == "pass"
     two = with_values(record(("B",), 2), "anon_mib", 54.0)
     gate = gate_of(judged(ab(2, candidate=two), *PLAIN), "anon_mib")
