@@ -127,7 +127,7 @@ def side_differences(baseline: RunRecord, candidate: RunRecord) -> tuple[str, ..
     found = list(differences(baseline.info, candidate.info))
     before, after = baseline.info.server, candidate.info.server
     if before != after and not any(words.startswith("server ") for words in found):
-        found.insert(0, f"server {before} -> {after}")
+        found.append(f"server {before} -> {after}")
     devices = [
         ", ".join(sorted({d for one in side.launches for d in one.server.devices}))
         for side in (baseline, candidate)
@@ -204,6 +204,7 @@ class _Judging:
         order = [v for v in self._scenario.variants if v in present]
         for variant in order:
             judged: set[str] = set()
+            held: set[str] = set()  # metrics of vectors that gates hold limits to
             for spec in self._scenario.gates:
                 if not _compares(self._scenario, spec):
                     continue
@@ -211,13 +212,18 @@ class _Judging:
                     continue
                 question = self._question(_on_other_side(spec), variant)
                 judged |= {*question.series(BASELINE), *question.series(CANDIDATE)}
+                held |= {question.subject.metric.name} if _limits(question.subject.spec) else set()
                 yield self._result(question)
             measured = [one for side in SIDES for one in self._seen[side].all(variant)]
             for spec in default_gates(measured, self._rules):
                 question = self._question(spec, variant)
                 left_out = frozenset(judged | self._raced_series(question))
                 rest = msgspec.structs.replace(question, left_out=left_out)
-                if rest.series(BASELINE) or rest.series(CANDIDATE):
+                if _limits(spec):
+                    wanted = question.subject.metric.name not in held
+                else:
+                    wanted = bool(rest.series(BASELINE) or rest.series(CANDIDATE))
+                if wanted:
                     yield self._result(rest)
 
     def notes(self) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_crash_of_either_side_is_exit_4(desk: Desk, side: str) -> None:
 def test_a_coarser_cache_is_blamed_on_the_cosine(desk: Desk) -> None:
     """Both sides are forced along the baseline's tokens; a Q4_0 cache thinks otherwise."""
     coarse = ("--candidate-set", "cache-type-k=q4_0", "--candidate-set", "cache-type-v=q4_0")
-    done = desk.run("ab", "equivalence", *ONE, *coarse)
+    done = desk.run("ab", "equivalence", *ONE, *coarse, "--server", "embedded")
     assert done.code == 1, done.text
     record = _record(desk)
     assert {"kv_mib", "logprob_cosine"} <= _failing(record)

@@ -306,8 +306,10 @@ def test_vectors_are_held_against_the_other_side() -> None:
     assert gate_of(judged(ab(1, candidate=own[0]), stored), "logprob_cosine").outcome == "pass"
     assert gate_of(judged(ab(1, candidate=own[1]), stored), "logprob_cosine").outcome == "fail"
     assert gate_of(judged(ab(1, candidate=own[0]), *PLAIN), "logprob_cosine").outcome == "fail"
-    lost = judged(ab(1), stored)
-    assert gate_of(lost, "logprob_cosine").outcome == "fail"
+    within = replace(alike(1.0), labels={"against": "B", "request": "long"})
+    lost = ab(1, candidate=replace(run, measurements=(*run.measurements, within)))
+    for gates in ((stored,), PLAIN):
+        assert gate_of(judged(lost, *gates), "logprob_cosine").outcome == "fail"
 
 
 def test_a_variant_that_does_not_apply_is_listed() -> None:
