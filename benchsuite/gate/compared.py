@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from benchsuite.gate.seen import Series
 from benchsuite.metrics.catalogue import CATALOGUE
@@ -20,6 +20,9 @@ LATENCY = (
     "output_tokens_per_second",
 )
 """Compared in every run that measures them; others of the catalogue say the same again."""
+_OF_REQUESTS = (("session", "turn"), ("request",))
+"""Label sets of latencies that the launch's median without labels is made of."""
+
 MEMORY = {"anon_mib": 'anon_mib{at="end"}', "gpu_mib": 'gpu_mib{at="end",device=~".*"}'}
 """Metric -> what of it is compared in every run that measures it."""
 
@@ -49,12 +52,12 @@ def default_gates(measured: Iterable[Series], rules: AbRules) -> Iterator[GateSp
 
 
 def _every_series(
-    name: str, label_sets: Iterable[tuple[str, ...]], rules: AbRules
+    name: str, label_sets: Collection[tuple[str, ...]], rules: AbRules
 ) -> Iterator[GateSpec]:
     for labels in sorted(label_sets):
         every = ",".join(f'{label}=~".*"' for label in labels)
         selector = f"{name}{{{every}}}" if every else name
         if CATALOGUE[name].assume in ("exact", "quantised", "text"):
             yield GateSpec(selector, equals_baseline=True)
-        elif name in LATENCY:
+        elif name in LATENCY and not (() in label_sets and labels in _OF_REQUESTS):
             yield GateSpec(selector, regression=Regression(rules.latency_percent))
