@@ -19,6 +19,7 @@ from benchsuite.errors import BenchsuiteError, ExitCode
 
 _COMMANDS = {
     "run": "Drive scenarios against a server and judge what was measured.",
+    "ab": "Compare two servers in one run, launch by launch.",
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
     "check": "Check scenario files without running them.",

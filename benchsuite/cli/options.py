@@ -10,12 +10,41 @@ import click
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+def limit_options(function: _Command) -> _Command:
+    """The options that say how long waits may take."""
+    for option in reversed(_LIMITS):
+        function = option(function)
+    return function
+
+
 def run_options(function: _Command) -> _Command:
     """The options that say which server, which variants and which flags."""
     for option in reversed(_RUN):
         function = option(function)
     return function
 
+
+_LIMITS = (
+    click.option(
+        "--start-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds to start.",
+    ),
+    click.option(
+        "--idle-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds that a request may go without a byte.",
+    ),
+    click.option(
+        "--stop-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="S",
+        help="Seconds to stop.",
+    ),
+)
+"""How long waits may take."""
 
 _RUN = (
     click.option("-d", "--deployment", metavar="NAME", help="A deployment of benchsuite.toml."),
@@ -41,22 +70,5 @@ _RUN = (
         metavar="N",
         help="Requests per second towards an attached server at most; 0 lifts the cap.",
     ),
-    click.option(
-        "--start-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds to start.",
-    ),
-    click.option(
-        "--idle-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds that a request may go without a byte.",
-    ),
-    click.option(
-        "--stop-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds to stop.",
-    ),
+    *_LIMITS,
 )

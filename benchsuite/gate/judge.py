@@ -33,8 +33,7 @@ from benchsuite.model.scenario import GateSpec, Scenario
 from benchsuite.model.verdict import Against, Estimate, GateResult, Level, Outcome
 from benchsuite.store.baselines import Baselines
 
-# worst first: of several series, the worst is the gate's outcome
-_SEVERITY: tuple[Outcome, ...] = (
+SEVERITY: tuple[Outcome, ...] = (
     "error",
     "fail",
     "xpass",
@@ -43,6 +42,8 @@ _SEVERITY: tuple[Outcome, ...] = (
     "pass",
     "not applicable",
 )
+"""Worst first: of several series, the worst is the gate's outcome."""
+
 _FAILED: dict[str, str] = {
     "start": "the server did not start",
     "crash": "the server crashed",
@@ -83,7 +84,7 @@ def judge(
     order += sorted(present.difference(order))
     results = []
     for spec in scenario.gates:
-        subject = _subject(scenario, spec)
+        subject = subject_of(scenario, spec)
         for variant in order:
             if spec.variants is not None and variant not in spec.variants:
                 continue
@@ -126,7 +127,12 @@ def _is_own_reference(selector: Selector, variant: str, seen: Seen) -> bool:
     )
 
 
-def _subject(scenario: Scenario, spec: GateSpec) -> Subject:
+def subject_of(scenario: Scenario, spec: GateSpec) -> Subject:
+    """A gate with its selector and metric; of no variant yet.
+
+    Raises:
+        ScenarioError: The gate is impossible.
+    """
     place = f"{scenario.path}:{spec.line}"
     try:
         selector = parse_selector(spec.metric)
@@ -149,7 +155,7 @@ def _subject(scenario: Scenario, spec: GateSpec) -> Subject:
 def _findings(
     subject: Subject, seen: Seen, baselines: Baselines, *, allow_new: bool, platform: str
 ) -> list[Finding]:
-    bar = _bar(subject, seen, platform)
+    bar = bar_of(subject, seen, platform)
     if bar is not None:
         return [bar]
     if subject.spec.equals_analytic:
@@ -172,7 +178,7 @@ def _findings(
     return against_limits(subject)
 
 
-def _bar(subject: Subject, seen: Seen, platform: str) -> Finding | None:
+def bar_of(subject: Subject, seen: Seen, platform: str) -> Finding | None:
     """Why a gate cannot be judged in this variant at all; None where it can."""
     variant, spec = subject.variant, subject.spec
     reason = seen.not_applicable(variant)
@@ -213,7 +219,7 @@ def _error(subject: Subject, launch: Launch, failure: Failure) -> Finding:
 def _result(subject: Subject, findings: list[Finding]) -> GateResult:
     """One result of a gate's findings: the worst decides, and says of how many it is one."""
     spec = subject.spec
-    worst = min(findings, key=lambda f: _SEVERITY.index(f.outcome))
+    worst = min(findings, key=lambda f: SEVERITY.index(f.outcome))
     alike = [f for f in findings if f.outcome == worst.outcome]
     reason, observed, expected = worst.reason, worst.observed, worst.expected
     if worst.outcome == "pass" and len(alike) > 1:

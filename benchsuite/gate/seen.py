@@ -73,6 +73,10 @@ class Seen:
         rows = self._series.get(variant, {}).values()
         return [s for s in rows if selector.accepts(s.name, s.labels)]
 
+    def all(self, variant: str) -> list[Series]:
+        """Every series of a variant, in the order measured."""
+        return list(self._series.get(variant, {}).values())
+
     def label_sets(self, variant: str, name: str) -> list[str]:
         """With which labels a metric was measured in a variant, in words."""
         rows = self._series.get(variant, {}).values()

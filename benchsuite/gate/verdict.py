@@ -5,11 +5,11 @@ Codes as in `errors.ExitCode`: 5 outranks 4, 4 outranks 1, 1 outranks 3; an inte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from benchsuite.errors import ExitCode
-from benchsuite.model.record import Failure, RunRecord
+from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 
 _Word = Literal["pass", "fail", "inconclusive", "server failed", "machine failed", "interrupted"]
@@ -61,6 +61,28 @@ def verdict(
     found += _launch_reasons(record)
     found += _issue_reasons(record.known_issues, refuse_expired=refuse_expired)
     told = {issue.reason for issue in record.known_issues}
+    unexpected = sum(issue.outcome == "xpass" for issue in record.known_issues)
+    return conclude(found, gates, told, unexpected=unexpected, require_all=require_all)
+
+
+def conclude(
+    found: Sequence[tuple[ExitCode, str]],
+    gates: Sequence[GateResult],
+    told: Collection[str] = (),
+    *,
+    unexpected: int = 0,
+    require_all: bool = False,
+) -> Verdict:
+    """The verdict on gates, and on what went wrong beside them.
+
+    Args:
+        found: What went wrong beside the gates: codes and sentences.
+        gates: Every result.
+        told: Reasons of unexpected passes that `found` has already.
+        unexpected: Known issues that no longer show, counted also where no gate shows it.
+        require_all: Count what is not applicable as a failure.
+    """
+    found = list(found)
     launched_well = not any(code in _FAILURES for code, _ in found)
     for gate in gates:
         reason = _gate_reason(gate, require_all=require_all, launched_well=launched_well)
@@ -78,7 +100,7 @@ def verdict(
         outcome=_WORDS[code],
         exit_code=int(code),
         reasons=tuple(words for _, words in found),
-        counts=_counts(gates, record.known_issues),
+        counts=_counts(gates, unexpected),
     )
 
 
@@ -122,16 +144,28 @@ _LAUNCH_CODES = {"machine": ExitCode.MACHINE_FAILED, "unmet": ExitCode.INCONCLUS
 
 def _launch_reasons(record: RunRecord) -> list[tuple[ExitCode, str]]:
     reasons = []
-    for launch in record.launches:
-        failure = launch.failure
-        if failure is None or failure.kind == "interrupted" or launch.variant in record.excused:
-            continue
-        code = _LAUNCH_CODES.get(failure.kind, ExitCode.SERVER_FAILED)
+    for launch, failure in failures_of(record):
         place = f"variant {launch.variant}"
         if record.trials > 1:
             place += f", trial {launch.trial}"
-        reasons.append((code, f"{place}: {failure.message}"))
+        reasons.append((code_of(failure), f"{place}: {failure.message}"))
     return reasons
+
+
+def failures_of(record: RunRecord) -> list[tuple[Launch, Failure]]:
+    """The launches that failed otherwise than by interruption or as a known issue expects."""
+    return [
+        (launch, launch.failure)
+        for launch in record.launches
+        if launch.failure is not None
+        and launch.failure.kind != "interrupted"
+        and launch.variant not in record.excused
+    ]
+
+
+def code_of(failure: Failure) -> ExitCode:
+    """The exit code of a launch that failed."""
+    return _LAUNCH_CODES.get(failure.kind, ExitCode.SERVER_FAILED)
 
 
 def _issue_reasons(
@@ -168,13 +202,12 @@ def _nothing_applied(gates: Sequence[GateResult]) -> str:
     return f"none of {len(gates)} gates applies here: {gates[0].reason}"
 
 
-def _counts(gates: Sequence[GateResult], issues: Sequence[IssueResult]) -> dict[str, int]:
+def _counts(gates: Sequence[GateResult], unexpected: int) -> dict[str, int]:
     counts: dict[str, int] = {}
     for gate in gates:
         quiet = gate.outcome in ("pass", "not applicable", "xfail")
         key = gate.outcome if quiet or gate.level == "block" else ADVICE
         counts[key] = counts.get(key, 0) + 1
-    unexpected = sum(issue.outcome == "xpass" for issue in issues)
-    if unexpected:  # also of a variant that has no gate to show it
+    if unexpected:
         counts["xpass"] = max(unexpected, counts.get("xpass", 0))
     return counts

@@ -53,7 +53,7 @@ class Finished(msgspec.Struct, frozen=True):
     warning: str | None = None  # of what could not be done after the record was stored
 
 
-class _Run:
+class RunState:
     """The state of a run while it goes on."""
 
     def __init__(self, prepared: Prepared, environ: Mapping[str, str], progress: Progress) -> None:
@@ -104,7 +104,7 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
         UsageError: The plan cannot be run as written.
         MachineError: The record cannot be written.
     """
-    run = _Run(prepared, environ, progress)
+    run = RunState(prepared, environ, progress)
     prepared.baselines(run.record(""))  # a broken file is said before anything is started
     folder = RunFolder.create(prepared.runs_folder, prepared.plan.scenario.name, run.started_at)
     with folder.open_journal() as journal:
@@ -127,7 +127,7 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
     options = prepared.options
     baselines = prepared.baselines(record)
     gates = judge(prepared.plan.scenario, record, baselines, allow_new=options.allow_new)
-    launches = tuple(_with_unknowable(launch, gates) for launch in record.launches)
+    launches = tuple(with_unknowable(launch, gates) for launch in record.launches)
     settled = settle(prepared.plan.scenario, record, gates, today=dt.datetime.now(dt.UTC).date())
     judged = msgspec.structs.replace(
         record,
@@ -146,7 +146,7 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
     return Finished(judged, folder, baselines)
 
 
-def _with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
+def with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
     """The launch, its failure with the metrics that nobody can judge because of it."""
     if launch.failure is None:
         return launch
@@ -156,9 +156,9 @@ def _with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
     return msgspec.structs.replace(launch, failure=failure)
 
 
-async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
+async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None:
     vector_journal = VectorJournal(folder.path)
-    with _stoppable() as stopped, _guard(run.prepared) as guard, closing(vector_journal):
+    with stoppable() as stopped, guarded(run.prepared) as guard, closing(vector_journal):
         prompts = None
         vectors = RunVectors(run.prepared.plan, vector_journal, partial(_stored, run))
         for variant, trial in _launches(run.prepared.plan):
@@ -168,20 +168,21 @@ async def _drive_all(run: _Run, folder: RunFolder, journal: Journal) -> None:
                 run.prepared.plan, folder, journal.write, run.progress, prompts, vectors
             )
             run.progress.launch(_words(run.prepared.plan, variant, trial))
-            outcome = await _drive_one(run, context, guard, variant, trial)
+            outcome = await drive_one(run, context, guard, variant, trial)
             outcome = vectors.settle(variant, outcome)
             run.outcomes.append(outcome)
-            _keep(journal, outcome)
+            keep_outcome(journal, outcome)
             journal.write("begin", record=_without_measurements(run.record(folder.id)))
             if stopped():
                 run.interrupted = True
-            if run.interrupted or _pointless(outcome):
+            if run.interrupted or is_pointless(outcome):
                 break
 
 
-async def _drive_one(
-    run: _Run, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
+async def drive_one(
+    run: RunState, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
 ) -> Outcome:
+    """One launch of one variant, as the plan's deployment asks for it."""
     target = run.prepared.target
     if not run.prepared.plan.scenario.needs_server:
         return await MarkerDrive(context, variant, trial).run()
@@ -192,7 +193,7 @@ async def _drive_one(
     return await LaunchDrive(context, target, guard, variant, trial).run()
 
 
-def _stored(run: _Run, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
+def _stored(run: RunState, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
     """The stored vectors that a launch may be compared with, by what its server tells."""
     seen = Launch(variant.name, 1, "", facts)
     options = run.prepared.options
@@ -216,7 +217,7 @@ def _nonce(plan: Plan) -> str | None:
     return secrets.token_hex(4) if plan.deployment.attached else None
 
 
-def _pointless(outcome: Outcome) -> bool:
+def is_pointless(outcome: Outcome) -> bool:
     """Whether going on would only wait again: the machine failed, or nothing starts in time."""
     failure = outcome.launch.failure
     if failure is None:
@@ -230,7 +231,7 @@ def _without_measurements(record: RunRecord) -> RunRecord:
     return msgspec.structs.replace(record, launches=(), measurements=(), unmeasured=())
 
 
-def _keep(journal: Journal, outcome: Outcome) -> None:
+def keep_outcome(journal: Journal, outcome: Outcome) -> None:
     """Everything of an outcome in the journal, so that a kill loses nothing of it."""
     for measurement in outcome.measurements:
         journal.write("measurement", measurement=measurement)
@@ -240,7 +241,7 @@ def _keep(journal: Journal, outcome: Outcome) -> None:
 
 
 @contextmanager
-def _guard(prepared: Prepared) -> Iterator[Guard | None]:
+def guarded(prepared: Prepared) -> Iterator[Guard | None]:
     """The guard process where servers are launched."""
     if prepared.target is None:
         yield None
@@ -250,7 +251,7 @@ def _guard(prepared: Prepared) -> Iterator[Guard | None]:
 
 
 @contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
+def stoppable() -> Iterator[Callable[[], bool]]:
     """Have the first Ctrl-C, TERM or HUP cancel the running task; a second ends at once.
 
     Python's own handlers are used, since they also run while a server is being stopped, when the

@@ -36,9 +36,13 @@ class RunVectors:
         plan: What is run.
         journal: The run's file of vectors.
         look_up: Finds stored vectors.
+        against: The label of what is compared with those; None compares with none.
     """
 
-    def __init__(self, plan: Plan, journal: VectorJournal, look_up: LookUp) -> None:
+    def __init__(
+        self, plan: Plan, journal: VectorJournal, look_up: LookUp, *, against: str | None = STORED
+    ) -> None:
+        self._against = against
         self._plan = plan
         self._journal = journal
         self._look_up = look_up
@@ -68,6 +72,14 @@ class RunVectors:
                     self._journal.write(VectorLine(variant.name, trial, role, vectors))
 
         return LaunchVectors(References(leads, run, stored.sets), take)
+
+    def taken(self, variant: str) -> dict[str, VectorSet]:
+        """What a variant's first launch took that gave any, by id of the step."""
+        found: dict[str, VectorSet] = {}
+        for (name, _, step), taken in self._taken.items():
+            if name == variant and taken.lasting is not None:
+                found.setdefault(step, taken.lasting)
+        return found
 
     def settle(self, variant: VariantPlan, outcome: Outcome) -> Outcome:
         """The outcome with what its vectors measure; called once, when the launch is over."""
@@ -111,8 +123,10 @@ class RunVectors:
     def _against_stored(
         self, variant: VariantPlan, trial: int, step: _Step, taken: Taken | None
     ) -> Sequence[Measurement | Unmeasured]:
+        if self._against is None:
+            return []
         stored = self._stored.get(variant.name, _NEVER)
-        target = _Target(step, variant.name, trial, STORED)
+        target = _Target(step, variant.name, trial, self._against)
         reference = stored.sets.get(step.id)
         if stored.state == "none":
             return target.unmeasured(stored.reason, "inconclusive", advises=True)

@@ -31,15 +31,15 @@ def known_issue_lines(record: RunRecord, look: Style) -> list[str]:
     return ["known issues:", *lines] if lines else []
 
 
-def failure_lines(record: RunRecord, look: Style) -> list[str]:
-    """How launches failed, with what is left of them."""
+def failure_lines(record: RunRecord, look: Style, *, trial: str = "trial") -> list[str]:
+    """How launches failed, with what is left of them; `trial` is what their numbers count."""
     lines: list[str] = []
     for launch in record.launches:
         failure = launch.failure
         if failure is None:
             continue
         expected = launch.variant in record.excused
-        head = f"variant {launch.variant}, trial {launch.trial}: {failure.message}"
+        head = f"variant {launch.variant}, {trial} {launch.trial}: {failure.message}"
         if expected:
             head += " (expected)"
         colour = "dim" if expected else "red"

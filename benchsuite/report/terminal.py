@@ -12,7 +12,7 @@ import msgspec
 
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
-from benchsuite.model.verdict import GateResult
+from benchsuite.model.verdict import GateResult, Verdict
 from benchsuite.report.estimates import estimate_lines
 from benchsuite.report.failures import failure_lines, known_issue_lines
 from benchsuite.report.layout import (
@@ -84,11 +84,14 @@ def render_run(
 
 def verdict_line(record: RunRecord, style: Style | None = None) -> str:
     """The one line that says it: `PASS  scenarioB on tiny: 17 gates passed, 3 advise`."""
-    look = style or Style()
-    verdict = record.verdict
     place = safe(f"{record.scenario} on {record.fingerprint.deployment}")
-    if verdict is None:
+    if record.verdict is None:
         return f"UNJUDGED  {place}"
+    return outcome_line(record.verdict, place, style or Style())
+
+
+def outcome_line(verdict: Verdict, place: str, look: Style) -> str:
+    """A verdict in one line, with the counts of its gates."""
     words = {
         "pass": ("gates passed", "gate passed"),
         "fail": ("gates failed", "gate failed"),

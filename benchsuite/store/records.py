@@ -269,7 +269,8 @@ def list_runs(runs_folder: Path) -> list[Path]:
     runs = [
         path
         for path in runs_folder.iterdir()
-        if (path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists()
+        if ((path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists())
+        and not (path / "candidate").is_dir()  # two sides of `benchsuite ab`, see `store/ab.py`
     ]
     # names begin with the second; within one, the file system's clock decides
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
@@ -282,12 +283,19 @@ def run_id_of(folder: Path) -> str:
 
 class _Head(msgspec.Struct):
     schema_version: Any = None
+    kind: Any = None
 
 
 def _decode_record(data: bytes, where: str) -> RunRecord:
     try:
-        version = msgspec.json.decode(data, type=_Head).schema_version
-        if check_version(RECORD, version, where=where) == RECORD_SCHEMA:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.kind is not None:
+            raise ConfigError(
+                "is the record of two servers (`benchsuite ab`), not of a run",
+                where=where,
+                hint="name one side of it: the folder `baseline` or `candidate` beside that file",
+            )
+        if check_version(RECORD, head.schema_version, where=where) == RECORD_SCHEMA:
             return msgspec.json.decode(data, type=RunRecord)
         return msgspec.convert(migrate(RECORD, msgspec.json.decode(data), where=where), RunRecord)
     except msgspec.DecodeError as error:

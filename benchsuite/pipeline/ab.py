@@ -1,0 +1,342 @@
+"""Two servers in one run: pairs of launches in alternating order, until everything is decided.
+
+Every launch is a fresh one, and the other side's server does not run meanwhile. Odd pairs begin
+with the baseline, even ones with the candidate, and a variant's two launches follow each other,
+so that drift of the machine strikes both sides alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import msgspec
+
+from benchsuite.drive.prompts import PromptBook
+from benchsuite.errors import BenchsuiteError, FlagError, ServerError, UsageError
+from benchsuite.gate.compared import OTHER_SIDE
+from benchsuite.gate.other_side import judge_sides, why_end
+from benchsuite.model.ab import (
+    AB_KIND,
+    AB_SCHEMA,
+    BASELINE,
+    CANDIDATE,
+    SIDES,
+    AbRecord,
+    AbRules,
+    Side,
+    Turn,
+)
+from benchsuite.model.plan import VariantPlan
+from benchsuite.model.record import RunRecord, ServerFacts
+from benchsuite.model.scenario import Scenario
+from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.options import RunOptions
+from benchsuite.pipeline.prepare import Prepared, prepare
+from benchsuite.pipeline.run import (
+    RunState,
+    drive_one,
+    guarded,
+    is_pointless,
+    keep_outcome,
+    stoppable,
+    with_unknowable,
+)
+from benchsuite.pipeline.vectors import RunVectors
+from benchsuite.report.progress import Progress
+from benchsuite.scenario.workspace import Workspace
+from benchsuite.server.guard import Guard
+from benchsuite.store.ab import KIND_BEGIN_AB, KIND_TURN, AbFolder
+from benchsuite.store.records import KIND_BEGIN, Journal
+from benchsuite.store.vectors import StoredVectors, VectorJournal
+
+
+class AbOptions(msgspec.Struct, frozen=True):
+    """What a user asks of `benchsuite ab`, apart from the scenario."""
+
+    baseline: RunOptions
+    candidate: RunOptions
+    rules: AbRules = AbRules()
+
+    def side(self, side: Side) -> RunOptions:
+        """The options of one side."""
+        return self.baseline if side == BASELINE else self.candidate
+
+
+class AbPrepared(msgspec.Struct, frozen=True):
+    """A run of two sides that can begin."""
+
+    sides: Mapping[Side, Prepared]
+    rules: AbRules
+
+    @property
+    def scenario(self) -> Scenario:
+        """What both sides do."""
+        return self.sides[CANDIDATE].plan.scenario
+
+
+class AbFinished(msgspec.Struct, frozen=True):
+    """A run of two sides that is over."""
+
+    record: AbRecord
+    folder: Path
+
+
+def prepare_ab(
+    workspace: Workspace, scenario: Scenario, options: AbOptions, environ: Mapping[str, str]
+) -> AbPrepared:
+    """Check everything that can be checked without a server, of both sides.
+
+    Raises:
+        UsageError: The options, files or flags of a side cannot be used as they are.
+        ServerError: A server that the user named cannot even print its help.
+        MachineError: The tiny model cannot be made here.
+    """
+    sides: dict[Side, Prepared] = {}
+    for side in SIDES:
+        if side == CANDIDATE and options.candidate == options.baseline:
+            sides[side] = sides[BASELINE]  # an A/A run
+            continue
+        try:
+            sides[side] = prepare(workspace, scenario, options.side(side), environ)
+        except (FlagError, ServerError) as error:
+            error.args = (f"{side} side: {error}",)
+            raise
+    for side, prepared in sides.items():
+        deployment = prepared.plan.deployment
+        if deployment.attached:
+            raise UsageError(
+                f"the {side} side is a running server ({deployment.url}), which cannot be stopped "
+                "while the other is measured",
+                hint="ab starts both servers itself: name programs with --baseline-server and "
+                "--candidate-server, or deployments that start one",
+            )
+    return AbPrepared(_applicable_alike(sides), options.rules)
+
+
+def _applicable_alike(sides: Mapping[Side, Prepared]) -> dict[Side, Prepared]:
+    """The sides, a variant that one of them cannot run left out of both."""
+    reasons = {
+        (side, variant.name): variant.not_applicable
+        for side, prepared in sides.items()
+        for variant in prepared.plan.variants
+        if variant.not_applicable is not None
+    }
+    found = {}
+    for side, prepared in sides.items():
+        other = CANDIDATE if side == BASELINE else BASELINE
+        variants = tuple(
+            msgspec.structs.replace(
+                variant, not_applicable=f"on the {other} side: {reasons[other, variant.name]}"
+            )
+            if (other, variant.name) in reasons and (side, variant.name) not in reasons
+            else variant
+            for variant in prepared.plan.variants
+        )
+        plan = msgspec.structs.replace(prepared.plan, variants=variants)
+        found[side] = msgspec.structs.replace(prepared, plan=plan)
+    return found
+
+
+class _Sided:
+    """One side while the run goes on."""
+
+    def __init__(
+        self,
+        side: Side,
+        state: RunState,
+        folder: AbFolder,
+        prompts: PromptBook,
+        journals: tuple[Journal, VectorJournal],
+        other: _Sided | None,
+    ) -> None:
+        self.side = side
+        self.state = state
+        self.folder = folder.sides[side]
+        self.journal, vector_journal = journals
+        self._other = other  # whose vectors this side's are compared with
+        plan = state.prepared.plan
+        self.vectors = RunVectors(
+            plan, vector_journal, self._of_other, against=None if other is None else OTHER_SIDE
+        )
+        self._context = RunContext(
+            plan, self.folder, self.journal.write, state.progress, prompts, self.vectors
+        )
+
+    def _of_other(self, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
+        """The other side's vectors of a variant, along which this side is forced too."""
+        if self._other is None:
+            return StoredVectors("none")
+        sets = self._other.vectors.taken(variant.name)
+        if not sets:
+            return StoredVectors("other key", reason=f"the {self._other.side} side gave no vectors")
+        return StoredVectors("matching", sets, source=f"the {self._other.side} side")
+
+    def begin(self) -> None:
+        """Write the head of this side's record into its journal."""
+        head = msgspec.structs.replace(self.record(1), launches=(), measurements=(), unmeasured=())
+        self.journal.write(KIND_BEGIN, record=head)
+
+    async def drive(self, guard: Guard | None, variant: VariantPlan, pair: int) -> Outcome:
+        """One launch of one variant."""
+        outcome = await drive_one(self.state, self._context, guard, variant, pair)
+        outcome = self.vectors.settle(variant, outcome)
+        self.state.outcomes.append(outcome)
+        keep_outcome(self.journal, outcome)
+        self.begin()
+        return outcome
+
+    def record(self, pairs: int) -> RunRecord:
+        """Everything that this side has seen so far."""
+        return msgspec.structs.replace(self.state.record(self.folder.id), trials=max(pairs, 1))
+
+
+class _Ab:
+    """The state of a run of two sides while it goes on."""
+
+    def __init__(self, prepared: AbPrepared, folder: AbFolder, started_at: dt.datetime) -> None:
+        self.prepared = prepared
+        self.folder = folder
+        self.sides: dict[Side, _Sided] = {}
+        self.turns: list[Turn] = []
+        self.ended = ""
+        self.interrupted = False
+        self.failed: set[str] = set()  # variants that are launched no more
+        self._started_at = started_at
+        self._started_s = time.monotonic()
+
+    def record(self) -> AbRecord:
+        """Everything seen so far, without gates and verdict."""
+        pairs = max((turn.pair for turn in self.turns), default=0)
+        sides = {
+            name: msgspec.structs.replace(side.record(pairs), interrupted=self.interrupted)
+            for name, side in self.sides.items()
+        }
+        warnings = [w for one in self.prepared.sides.values() for w in one.warnings]
+        return AbRecord(
+            schema_version=AB_SCHEMA,
+            kind=AB_KIND,
+            id=self.folder.folder.id,
+            started_at=self._started_at.isoformat(),
+            wall_seconds=time.monotonic() - self._started_s,
+            rules=self.prepared.rules,
+            baseline=sides[BASELINE],
+            candidate=sides[CANDIDATE],
+            turns=tuple(self.turns),
+            ended=self.ended,
+            interrupted=self.interrupted,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+
+
+def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress) -> AbFinished:
+    """Run pairs of launches until everything is decided, judge them, and store the record.
+
+    Faults of servers are in the record, not raised.
+
+    Raises:
+        UsageError: The plan cannot be run as written.
+        MachineError: The record cannot be written.
+    """
+    started_at = dt.datetime.now(dt.UTC)
+    runs_folder = prepared.sides[CANDIDATE].runs_folder
+    folder = AbFolder.create(runs_folder, prepared.scenario.name, started_at)
+    ab = _Ab(prepared, folder, started_at)
+    with ExitStack() as stack:
+        journal = stack.enter_context(folder.folder.open_journal())
+        books: dict[str, PromptBook] = {}
+        for side in SIDES:
+            one = prepared.sides[side]
+            # the same texts for the same model: what counts their tokens otherwise is found
+            prompts = books.setdefault(_model_of(one), PromptBook())
+            journals = (
+                stack.enter_context(folder.sides[side].open_journal()),
+                stack.enter_context(closing(VectorJournal(folder.sides[side].path))),
+            )
+            state = RunState(one, environ, progress)
+            other = ab.sides.get(BASELINE)
+            ab.sides[side] = _Sided(side, state, folder, prompts, journals, other)
+            ab.sides[side].begin()
+        journal.write(KIND_BEGIN_AB, record=ab.record())
+        try:
+            asyncio.run(_drive_pairs(ab, journal, progress))
+        finally:
+            progress.close()
+        record = ab.record()
+        try:
+            record = _judged(prepared.scenario, record)
+        except BenchsuiteError:
+            folder.write_record(record)  # what was measured outlives what judges it
+            raise
+        folder.write_record(record)
+    return AbFinished(record, folder.path)
+
+
+def _judged(scenario: Scenario, record: AbRecord) -> AbRecord:
+    judged = judge_sides(scenario, record).record
+    sides = {}
+    for side in SIDES:
+        own = judged.side(side)
+        launches = tuple(with_unknowable(launch, judged.gates) for launch in own.launches)
+        sides[side] = msgspec.structs.replace(own, launches=launches)
+    return msgspec.structs.replace(judged, baseline=sides[BASELINE], candidate=sides[CANDIDATE])
+
+
+async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
+    with stoppable() as stopped, guarded(ab.prepared.sides[CANDIDATE]) as guard:
+        pair = 0
+        while not ab.ended:
+            pair += 1
+            for turn in _turns(ab, pair):
+                if turn.variant in ab.failed and pair > 1:
+                    continue
+                side = ab.sides[turn.side]
+                variant = _variant(ab.prepared.sides[turn.side], turn.variant)
+                progress.launch(
+                    f"{ab.prepared.scenario.name}, pair {pair}: {turn.side}, variant {turn.variant}"
+                )
+                ab.turns.append(turn)
+                journal.write(KIND_TURN, turn=turn)
+                outcome = await side.drive(guard, variant, pair)
+                if stopped():
+                    ab.interrupted = True
+                if ab.interrupted or is_pointless(outcome):
+                    ab.ended = "it was interrupted" if ab.interrupted else "nothing more can be run"
+                    return
+                if outcome.launch.failure is not None:
+                    ab.failed.add(turn.variant)
+            ab.ended = _why_end(ab)
+            if stopped():
+                ab.interrupted, ab.ended = True, "it was interrupted"
+
+
+def _why_end(ab: _Ab) -> str:
+    left = {turn.variant for turn in _turns(ab, 1)} - ab.failed
+    if not left:
+        return "no variant is left to run" if ab.failed else "no variant applies here"
+    return why_end(judge_sides(ab.prepared.scenario, ab.record()))
+
+
+def _turns(ab: _Ab, pair: int) -> list[Turn]:
+    """The launches of one pair, in their order."""
+    order = SIDES if pair % 2 else SIDES[::-1]
+    variants = ab.prepared.sides[CANDIDATE].plan.variants
+    return [
+        Turn(pair, side, variant.name)
+        for variant in variants
+        if variant.not_applicable is None
+        for side in order
+    ]
+
+
+def _variant(prepared: Prepared, name: str) -> VariantPlan:
+    return next(variant for variant in prepared.plan.variants if variant.name == name)
+
+
+def _model_of(prepared: Prepared) -> str:
+    target = prepared.target
+    return "" if target is None else (target.model.sampled_sha256 or target.model.path)

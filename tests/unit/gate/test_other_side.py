@@ -1,0 +1,329 @@
+"""The candidate against the other side: what is compared, when it is decided, what it comes to."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+
+from benchsuite.gate.other_side import judge_sides, why_end
+from benchsuite.model.ab import AbRules, Turn
+from benchsuite.model.record import Failure, Measurement, NotApplicable, RunRecord, Unmeasured
+from benchsuite.model.scenario import GateSpec, KnownIssue, Regression
+from tests.unit.gate import gate_example
+from tests.unit.gate.ab_example import ab, gate_of, judged, replace, slower
+from tests.unit.gate.gate_example import record, with_values, without
+
+PLAIN = (GateSpec("kv_mib", equals_baseline=True, line=23),)
+
+
+def test_a_build_against_itself_passes() -> None:
+    """With five pairs everything is decided, and it is said that nothing differs."""
+    found = judged(ab(5))
+    assert found.record.verdict is not None
+    assert (found.record.verdict.exit_code, found.record.differs) == (0, ())
+    assert {g.outcome for g in found.record.gates} == {"pass"}
+    assert {g.level for g in found.record.gates} == {"block"}
+    assert why_end(found) == "5 pairs decided everything that pairs decide"
+
+
+def test_everything_that_was_measured_is_compared_once() -> None:
+    """Series that a gate judges are left to it; what is noisy and says the same again is not."""
+    metrics = [g.metric for g in judged(ab(), *PLAIN).record.gates]
+    assert metrics == [
+        "kv_mib",
+        'kv_mib{device=~".*"}',
+        'cached_tokens{session=~".*",turn=~".*"}',
+        'evaluated_tokens{session=~".*",turn=~".*"}',
+        'prompt_tokens{session=~".*",turn=~".*"}',
+        'text{session=~".*",turn=~".*"}',
+        'anon_mib{at="end"}',
+        'ttft_ms{session=~".*",turn=~".*"}',
+    ]
+    both = [g.metric for g in judged(ab()).record.gates if g.metric.startswith("cached_tokens")]
+    assert 'cached_tokens{session=~".*",turn=~".*"}' in both  # the turns that no gate names
+
+
+def test_an_exact_difference_ends_it_after_the_first_pair() -> None:
+    """The rest is told as not decided, and the whole fails."""
+    changed = with_values(record(("B",)), "kv_mib", 32.0)
+    changed = replace(changed, info=replace(changed.info, flags={"B": {"cache-type-k": "f32"}}))
+    found = judged(ab(1, candidate=changed), *PLAIN)
+    gate = found.record.gates[0]
+    assert (gate.outcome, gate.state, gate.expected, gate.observed) == (
+        "fail",
+        "changed",
+        "16 MiB",
+        "32 MiB",
+    )
+    assert "cache-type-k f16 -> f32" in gate.reason
+    assert "baseline/server.b.1.log and candidate/server.b.1.log" in gate.reason
+    latency = gate_of(found, "ttft_ms")
+    assert latency.outcome == "inconclusive"
+    assert "not decided" in latency.reason
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 1
+    assert why_end(found) == "kv_mib decides it after 1 pair; --pairs 10 runs on"
+
+
+def test_pairs_that_were_asked_for_run_on() -> None:
+    """A failure does not end them, the last of them does."""
+    changed = with_values(record(("B",)), "kv_mib", 32.0)
+    rules = AbRules(pairs=2)
+    assert why_end(judged(ab(1, candidate=changed, rules=rules), *PLAIN)) == ""
+    two = ab(2, candidate=with_values(record(("B",), 2), "kv_mib", 32.0), rules=rules)
+    assert why_end(judged(two, *PLAIN)) == "2 pairs were asked for"
+
+
+@pytest.mark.parametrize("pairs", range(1, 5))
+def test_latency_is_not_decided_before_five_pairs(pairs: int) -> None:
+    """However bad it looks."""
+    bad = slower(record(("B",), pairs), 3.0)
+    found = judged(ab(pairs, candidate=bad), *PLAIN)
+    assert gate_of(found, "ttft_ms").outcome == "inconclusive"
+    assert why_end(found) == ""
+
+
+def test_latency_is_decided_at_five_pairs_where_it_is_clear() -> None:
+    """A regression beyond the tolerance fails with estimate, interval and number of pairs."""
+    bad = slower(record(("B",), 5), 1.3)
+    found = judged(ab(5, candidate=bad), *PLAIN)
+    gate = gate_of(found, "ttft_ms")
+    assert (gate.outcome, gate.state, gate.level) == ("fail", "regressed", "block")
+    assert gate.estimate is not None
+    assert gate.estimate.value == pytest.approx(30, abs=0.5)
+    assert gate.estimate.candidate_n == 5
+    assert "more than the 10% allowed" in gate.reason
+    assert why_end(found)
+
+
+def _noisy(pairs: int) -> RunRecord:
+    run = record(("B",), pairs)
+    factors = (0.8, 1.25, 0.85, 1.2, 1.0)
+    measurements = tuple(
+        replace(m, value=float(m.value) * factors[m.trial % 5]) if m.name == "ttft_ms" else m
+        for m in run.measurements
+    )
+    return replace(run, measurements=measurements)
+
+
+def test_what_five_pairs_leave_open_takes_ten() -> None:
+    """And after ten it stays open, with what to do."""
+    five = judged(ab(5, candidate=_noisy(5)), *PLAIN)
+    assert gate_of(five, "ttft_ms").outcome == "inconclusive"
+    assert why_end(five) == ""
+    ten = judged(ab(10, candidate=_noisy(10)), *PLAIN)
+    gate = gate_of(ten, "ttft_ms")
+    assert gate.outcome == "inconclusive"
+    assert "--pairs 30" in gate.reason
+    assert why_end(ten)
+    assert ten.record.verdict is not None
+    assert ten.record.verdict.exit_code == 3
+
+
+def test_a_look_behind_an_interruption_holds() -> None:
+    """Seven pairs have the look at five; later pairs do not undo it."""
+    bad = slower(record(("B",), 7), 1.3)
+    found = judged(ab(7, candidate=bad, interrupted=True), *PLAIN)
+    gate = gate_of(found, "ttft_ms")
+    assert gate.outcome == "fail"
+    assert gate.estimate is not None
+    assert gate.estimate.candidate_n == 5
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 130
+
+
+def test_more_than_ten_pairs_are_looked_at_once() -> None:
+    """With --pairs 20 nothing is decided at 5 or 10, and all 20 count at the end."""
+    rules = AbRules(pairs=20)
+    ten = judged(ab(10, candidate=slower(record(("B",), 10), 1.3), rules=rules), *PLAIN)
+    assert gate_of(ten, "ttft_ms").outcome == "inconclusive"
+    twenty = judged(ab(20, candidate=slower(record(("B",), 20), 1.3), rules=rules), *PLAIN)
+    gate = gate_of(twenty, "ttft_ms")
+    assert gate.outcome == "fail"
+    assert gate.estimate is not None
+    assert gate.estimate.candidate_n == 20
+
+
+def test_fewer_pairs_than_latency_takes_advise() -> None:
+    """Who asks for one pair asks for exact values: the rest is told and moves no exit code."""
+    found = judged(ab(1, rules=AbRules(pairs=1)), *PLAIN)
+    assert gate_of(found, "ttft_ms").level == "advise"
+    assert gate_of(found, "anon_mib").level == "advise"
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 0
+
+
+def test_memory_takes_three_pairs_and_both_tolerances() -> None:
+    """30% more than 41.5 MiB is beyond 5% and 4 MiB; 5 of 1000 MiB is within 5%."""
+    rules = AbRules(pairs=3)
+    grown = with_values(record(("B",), 3), "anon_mib", 54.0)
+    gate = gate_of(judged(ab(3, candidate=grown, rules=rules), *PLAIN), "anon_mib")
+    assert (gate.outcome, gate.level) == ("fail", "block")
+    large = [with_values(record(("B",), 3), "anon_mib", mib) for mib in (1000.0, 1005.0)]
+    gate = gate_of(judged(ab(3, large[0], large[1], rules), *PLAIN), "anon_mib")
+    assert gate.outcome == "pass"
+    two = with_values(record(("B",), 2), "anon_mib", 54.0)
+    gate = gate_of(judged(ab(2, candidate=two), *PLAIN), "anon_mib")
+    assert gate.outcome == "inconclusive"
+    assert "memory takes 3 pairs" in gate.reason
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_what_one_side_lacks_fails(side: str) -> None:
+    """Whichever side it is, and it is named."""
+    poor = without(record(("B",)), "evaluated_tokens")
+    found = judged(ab(1, **{side: poor}), *PLAIN)  # type: ignore[arg-type]
+    gate = gate_of(found, "evaluated_tokens")
+    assert (gate.outcome, gate.state) == ("fail", "missing")
+    assert f"missing on the {side} side" in gate.reason
+
+
+def test_what_some_launches_lack_fails() -> None:
+    """A value of two launches out of three is no value of three."""
+    run = record(("B",), 3)
+    lacking = tuple(m for m in run.measurements if not (m.name == "prompt_tokens" and m.trial == 2))
+    found = judged(ab(3, candidate=replace(run, measurements=lacking)), *PLAIN)
+    gate = gate_of(found, "prompt_tokens")
+    assert gate.outcome == "fail"
+    assert "in 1 of 3 launches" in gate.reason
+
+
+def test_latency_that_some_launches_lack_fails() -> None:
+    """It is not judged by the launches that are left."""
+    run = record(("B",), 5)
+    lacking = tuple(m for m in run.measurements if not (m.name == "ttft_ms" and m.trial == 4))
+    gate = gate_of(judged(ab(5, candidate=replace(run, measurements=lacking)), *PLAIN), "ttft_ms")
+    assert (gate.outcome, gate.state) == ("fail", "missing")
+
+
+def test_why_it_was_not_measured_is_said() -> None:
+    """The side's own reason is in the sentence."""
+    poor = without(record(("B",)), "evaluated_tokens")
+    why = Unmeasured("evaluated_tokens", "B", "the reply has no `timings.prompt_n`")
+    found = judged(ab(1, candidate=replace(poor, unmeasured=(why,))), *PLAIN)
+    assert "the reply has no `timings.prompt_n`" in gate_of(found, "evaluated_tokens").reason
+
+
+def test_a_value_that_changes_within_a_side_is_inconclusive() -> None:
+    """Two launches of the baseline that disagree cannot be compared with."""
+    run = with_values(record(("B",), 2), "prompt_tokens", 7, trials=(2,))
+    gate = gate_of(judged(ab(2, baseline=run), *PLAIN), "prompt_tokens")
+    assert gate.outcome == "inconclusive"
+    assert "changes from launch to launch" in gate.reason
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
+def test_impossible_latencies_are_never_a_pass(value: float) -> None:
+    """One such launch leaves the rest open and crashes nothing; the record can be written."""
+    odd = with_values(record(("B",), 5), "ttft_ms", value, trials=(3,))
+    found = judged(ab(5, candidate=odd), *PLAIN)
+    assert gate_of(found, "ttft_ms").outcome != "pass"
+    msgspec.json.decode(msgspec.json.encode(found.record.gates))
+
+
+def test_an_interruption_keeps_what_was_decided() -> None:
+    """The second pair had one launch only: the first decides what is exact."""
+    changed = with_values(record(("B",)), "kv_mib", 32.0)
+    unfinished = ab(1, candidate=changed, baseline=record(("B",), 2), interrupted=True)
+    unfinished = replace(unfinished, turns=(*unfinished.turns, Turn(2, "baseline", "B")))
+    found = judged(unfinished, *PLAIN)
+    assert found.record.gates[0].outcome == "fail"
+    assert gate_of(found, "prompt_tokens").outcome == "pass"
+    assert gate_of(found, "ttft_ms").outcome == "inconclusive"
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 130
+
+
+def test_an_interruption_before_the_candidate_decides_nothing() -> None:
+    """What it would have measured is not missing."""
+    nothing = replace(record(("B",)), launches=(), measurements=())
+    found = judged(ab(1, candidate=nothing, interrupted=True), *PLAIN)
+    assert {g.outcome for g in found.record.gates} == {"inconclusive"}
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_a_crash_of_either_side_is_the_servers(side: str) -> None:
+    """Exit 4, and the side is named."""
+    crash = Failure("crash", "the server died during turn 2", step="turn 2", healthy_before=True)
+    dead = gate_example.failed(record(("B",)), "B", crash)
+    found = judged(ab(1, **{side: dead}), *PLAIN)  # type: ignore[arg-type]
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 4
+    assert found.record.verdict.reasons[0].startswith(f"{side}, variant B, pair 1: ")
+    assert f"on the {side} side the server crashed" in found.record.gates[0].reason
+    assert why_end(found)
+
+
+def test_a_known_crash_of_both_sides_is_expected() -> None:
+    """It leaves nothing to compare and moves no exit code of the other variants."""
+    issue = KnownIssue("U", "bug-207", "crash", "died")
+    scenario = replace(gate_example.scenario(*PLAIN), known_issues=(issue,))
+    crash = Failure("crash", "the server died during turn 2", healthy_before=True)
+    dead = gate_example.failed(record(("B", "U")), "U", crash)
+    found = judge_sides(scenario, ab(1, dead, dead, AbRules(pairs=1)), platform="linux")
+    assert {g.outcome for g in found.record.gates if g.variant == "U"} == {"xfail"}
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 0
+
+
+def test_the_scenarios_own_limits_hold_for_the_candidate() -> None:
+    """And the baseline side's own failure is said, though it blocks nothing."""
+    limit = GateSpec('rss_mib{at="end"}', max=60.0, line=27)
+    found = judged(ab(1, rules=AbRules(pairs=1)), limit)
+    gate = next(g for g in found.record.gates if g.metric.startswith("rss_mib"))
+    assert gate.outcome == "fail"
+    assert "the baseline side fails it too: 61 MiB" in gate.reason
+    mended = with_values(record(("B",)), "rss_mib", 50.0)
+    found = judged(ab(1, candidate=mended, rules=AbRules(pairs=1)), limit)
+    gate = next(g for g in found.record.gates if g.metric.startswith("rss_mib"))
+    assert gate.outcome == "pass"
+    assert "the baseline side fails it: 61 MiB" in gate.reason
+    assert found.record.verdict is not None
+    assert found.record.verdict.exit_code == 0
+
+
+def test_a_gates_own_tolerance_counts() -> None:
+    """30% more is within 50%, which a gate allows; where none does the default counts."""
+    wide = GateSpec('ttft_ms{session=~".*",turn=~".*"}', regression=Regression(50.0), line=1)
+    bad = slower(record(("B",), 5), 1.3)
+    assert gate_of(judged(ab(5, candidate=bad), wide), "ttft_ms").outcome == "pass"
+    loose = AbRules(latency_percent=40.0)
+    assert gate_of(judged(ab(5, candidate=bad, rules=loose), *PLAIN), "ttft_ms").outcome == "pass"
+
+
+def test_vectors_are_held_against_the_other_side() -> None:
+    """A gate on stored vectors becomes one on the baseline side's; without one 0.999 is asked."""
+
+    def alike(value: float) -> Measurement:
+        labels = {"against": "baseline", "request": "long"}
+        return Measurement("logprob_cosine", value, "", "B", 1, labels)
+
+    run = record(("B",))
+    own = [replace(run, measurements=(*run.measurements, alike(v))) for v in (0.9985, 0.99)]
+    stored = GateSpec('logprob_cosine{against="stored",request="long"}', min=0.998, line=1)
+    assert gate_of(judged(ab(1, candidate=own[0]), stored), "logprob_cosine").outcome == "pass"
+    assert gate_of(judged(ab(1, candidate=own[1]), stored), "logprob_cosine").outcome == "fail"
+    assert gate_of(judged(ab(1, candidate=own[0]), *PLAIN), "logprob_cosine").outcome == "fail"
+    within = replace(alike(1.0), labels={"against": "B", "request": "long"})
+    lost = ab(1, candidate=replace(run, measurements=(*run.measurements, within)))
+    for gates in ((stored,), PLAIN):
+        assert gate_of(judged(lost, *gates), "logprob_cosine").outcome == "fail"
+
+
+def test_a_variant_that_does_not_apply_is_listed() -> None:
+    """With its reason, and judged by nobody."""
+    reason = NotApplicable("U", "this build has no flag 'kv-unified'")
+    run = replace(record(("B",)), not_applicable=(reason,))
+    found = judged(ab(1, run, run, AbRules(pairs=1)), *PLAIN)
+    gates = [g for g in found.record.gates if g.variant == "U"]
+    assert [(g.outcome, reason.reason in g.reason) for g in gates] == [("not applicable", True)]
+
+
+def test_a_verdict_can_be_made_anew_from_the_saved_record() -> None:
+    """Judging what was written gives the very same."""
+    bad = slower(record(("B",), 5), 1.3)
+    first = judged(ab(5, candidate=bad)).record
+    saved = msgspec.json.decode(msgspec.json.encode(first), type=type(first))
+    assert judged(saved).record == first
