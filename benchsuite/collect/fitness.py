@@ -29,7 +29,7 @@ STALLED_WARN, STALLED_VOID = 0.01, 0.05
 """Share of the time in which some task waited for memory."""
 
 MEMORY_SHARE = 0.10
-"""Share of memory that must be free, or the kernel drops pages of the model and reads them again."""
+"""Share of memory that must be free, or the kernel drops pages of the model and reads them anew."""
 
 CLOCK_SHARE = 0.95
 """The policy's highest clock over the hardware's; below it the policy holds the cores back."""
@@ -74,6 +74,25 @@ def assess(
         lambda: _clock(end),
     )
     return tuple(rule() for rule in rules)
+
+
+def worse_of(
+    first: tuple[MachineFinding, ...], second: tuple[MachineFinding, ...]
+) -> tuple[MachineFinding, ...]:
+    """Of two findings of each fact the one that warns, else the one that is known.
+
+    Args:
+        first: Kept where both say the same.
+        second: Of the same machine at another time; facts that only one of them has are kept.
+    """
+    order = ("unknown", "ok", "warn")
+    others = {one.fact: one for one in second}
+    known = {one.fact for one in first}
+    merged = [
+        max(one, others.get(one.fact, one), key=lambda f: (order.index(f.grade), bool(f.voids)))
+        for one in first
+    ]
+    return (*merged, *(one for one in second if one.fact not in known))
 
 
 def _unknown(fact: str, sentence: str, remedy: str = "") -> MachineFinding:

@@ -83,7 +83,8 @@ def _read_elsewhere() -> MachineReading:
 
     times = told(psutil.cpu_times)
     swap, memory = told(psutil.swap_memory), told(psutil.virtual_memory)
-    clock, load = told(lambda: psutil.cpu_freq()), told(psutil.getloadavg)
+    clock = told(lambda: psutil.cpu_freq())  # noqa: PLW0108  # absent on some systems
+    load = told(psutil.getloadavg)
     cores = os.cpu_count()
     return MachineReading(
         at_ns=time.monotonic_ns(),

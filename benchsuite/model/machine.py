@@ -101,3 +101,35 @@ class MachineState(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[MachineFinding, ...]:
         """What makes it unfit."""
         return tuple(one for one in self.findings if one.grade == "warn")
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """How much one metric differs between launches of the same server (A/A)."""
+
+    metric: str
+    unit: str
+    launches: int  # that measured it; each counts by the median of its requests
+    median: float
+    cv_percent: float | None  # of the launches; None with fewer than 2
+    # pairs -> percent: the smallest regression that so many pairs find with 80% probability;
+    # None where it cannot be told
+    smallest_found: dict[int, float | None]
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """Whether a machine is fit to measure, and by what."""
+
+    machine: str  # its name, as baselines have it
+    kernel: str
+    findings: tuple[MachineFinding, ...]
+    noise: tuple[Noise, ...] = ()
+    pairs: int = 0  # of launches that the noise stands on
+    server: str = ""  # that was launched for it
+    no_noise: str = ""  # why noise was not measured
+    failed: str = ""  # why it could not be measured though it was asked for
+    hint: str = ""  # what to do then
+
+    @property
+    def unfit(self) -> tuple[MachineFinding, ...]:
+        """What makes it unfit; what is unknown does not."""
+        return tuple(one for one in self.findings if one.grade == "warn")
