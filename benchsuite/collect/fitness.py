@@ -306,7 +306,7 @@ def _quota(now: MachineReading) -> MachineFinding:
     fact = "cpu quota"
     if now.system and now.system != "Linux":
         return _unknown(fact, f"{now.system} has no control groups to read")
-    if now.cgroup is None:
+    if now.cgroup is None or not now.cgroup.cpu_seen:
         return _unknown(fact, "this process' control group cannot be read")
     quota, cores = now.cgroup.quota_cores, now.allowed_cores
     if quota is None:
@@ -326,7 +326,7 @@ def _quota(now: MachineReading) -> MachineFinding:
 
 def _throttled(begin: MachineReading, end: MachineReading) -> MachineFinding:
     fact = "cpu throttling"
-    if end.cgroup is None:
+    if end.cgroup is None or not end.cgroup.cpu_seen:
         return _unknown(fact, "this process' control group cannot be read")
     if end.cgroup.quota_cores is None:
         return MachineFinding(fact, "none", "ok", "there is no quota to use up")

@@ -125,6 +125,7 @@ def read_limits(root: Path = Path("/")) -> CgroupState | None:
     used = None if least is None else _memory_used(least[1])
     return CgroupState(
         version=1 if one else 2,
+        cpu_seen=bool(cpu),
         quota_cores=None if tightest is None else tightest[0],
         periods=stat.get("nr_periods"),
         throttled_periods=stat.get("nr_throttled"),

@@ -29,6 +29,7 @@ class CgroupState(msgspec.Struct, frozen=True):
     """Limits of this process' control group and those above it; None where there is no limit."""
 
     version: Literal[1, 2]
+    cpu_seen: bool = True  # whether any group that could hold a CPU limit was seen
     quota_cores: float | None = None  # CPU time a period, as cores
     periods: int | None = None  # enforcement periods so far; None where not told
     throttled_periods: int | None = None  # of those, periods in which it stood still
