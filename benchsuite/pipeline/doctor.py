@@ -83,6 +83,7 @@ def diagnose(
 
     Raises:
         UsageError: The server or the model cannot be used as named.
+        KeyboardInterrupt: It was interrupted while servers were launched.
     """
     begin = read_machine(gpus=gpus)
     time.sleep(WATCH_SECONDS)
@@ -98,6 +99,8 @@ def diagnose(
         raise
     except BenchsuiteError as error:
         return msgspec.structs.replace(found, failed=str(error), hint=error.hint or _AROUND)
+    if record.interrupted:
+        raise KeyboardInterrupt
     why = _why_failed(record)
     if why is not None:
         return msgspec.structs.replace(found, failed=why, hint=_AROUND, server=words)
@@ -179,7 +182,7 @@ def judge_noise(noise: Sequence[Noise]) -> tuple[MachineFinding, ...]:
             fact,
             value,
             "warn",
-            f"smaller regressions are missed; {NOISE_WARN_PERCENT:g}% would do",
+            f"smaller regressions are missed; {NOISE_WARN_PERCENT:g}% should be found",
             "mend what is marked above; else more pairs, more requests in a launch, longer replies",
             ("latency",),
         ),
@@ -232,6 +235,4 @@ def _why_failed(record: RunRecord) -> str | None:
     for launch in record.launches:
         if launch.failure is not None:
             return f"launch {launch.trial}: {launch.failure.message}"
-    if record.interrupted:
-        return "interrupted"
     return next((g.reason for g in record.gates if g.outcome == "fail"), None)
