@@ -36,15 +36,34 @@ def against_snapshot(subject: Subject, growth: Growth, seen: Seen) -> list[Findi
             for first, after in pairs
         )
         expected, observed = rule_words(subject.spec, unit), kind.show(changes, unit)
-        if kind.holds_limits(changes, growth.min, growth.max):
-            findings.append(Finding("pass", expected, series.text, expected, observed))
+        held = kind.limits(changes, growth.min, growth.max, unit)
+        if held.outcome == "pass":
+            findings.append(
+                Finding("pass", expected, series.text, expected, observed, estimate=held.estimate)
+            )
+            continue
+        if held.outcome == "inconclusive":
+            reason = f"is {observed} above snapshot {growth.since}, must be {expected}, and "
+            reason += f"{held.sentence}; measure more with --trials"
+            findings.append(
+                Finding(
+                    "inconclusive",
+                    reason,
+                    series.text,
+                    expected,
+                    observed,
+                    estimate=held.estimate,
+                )
+            )
             continue
         reason = (
             f"is {shown}, {observed} above snapshot {growth.since} "
             f"({kind.show(found[0].samples, unit)}), but must be {expected}; "
             f"see what the steps between take, or change the limit at {subject.place}"
         )
-        findings.append(Finding("fail", reason, series.text, expected, observed))
+        findings.append(
+            Finding("fail", reason, series.text, expected, observed, estimate=held.estimate)
+        )
     if not findings:
         return [Finding("inconclusive", f"nothing but snapshot {growth.since} itself was selected")]
     return findings

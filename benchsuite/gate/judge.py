@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
+
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.analytic import against_analytic, unjudgeable
 from benchsuite.gate.causes import with_cause
@@ -30,7 +32,7 @@ from benchsuite.gate.words import rule_words
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.scenario import GateSpec, Scenario
-from benchsuite.model.verdict import Against, GateResult, Level, Outcome
+from benchsuite.model.verdict import Against, Estimate, GateResult, Level, Outcome
 from benchsuite.store.baselines import Baselines
 
 # worst first: of several series, the worst is the gate's outcome
@@ -231,7 +233,26 @@ def _result(subject: Subject, findings: list[Finding]) -> GateResult:
         why=spec.why,
         differs=worst.differs,
         against=against,
+        estimate=_estimate(alike),
     )
+
+
+def _estimate(findings: list[Finding]) -> Estimate | None:
+    """What the findings that decided stand on: of several, the one that is worst off."""
+    found = [f for f in findings if f.estimate is not None]
+    if not found:
+        return None
+    worst = max(found, key=lambda f: _badness(f.estimate))
+    if worst.estimate is None or len(findings) == 1:
+        return worst.estimate
+    words = f"the worst of {len(findings)} series, {worst.series}"
+    return msgspec.structs.replace(worst.estimate, warnings=(words, *worst.estimate.warnings))
+
+
+def _badness(estimate: Estimate | None) -> float:
+    if estimate is None or estimate.value is None:
+        return float("-inf")
+    return estimate.value if estimate.high is None else estimate.high
 
 
 def _common(shown: list[str]) -> str:
@@ -249,9 +270,9 @@ def _against(spec: GateSpec, selector: Selector) -> Against:
 
 
 def _level(subject: Subject, against: Against, worst: Finding) -> Level:
-    """Whether the gate blocks; noisy values compared with anything but a limit advise."""
+    """Whether the gate blocks; latency that is compared with a baseline does where asked to."""
     if worst.level is not None:
         return worst.level
-    if against != "number" and subject.kind.advises:
-        return "advise"
+    if against != "number" and subject.metric.assume == "latency":
+        return subject.spec.level or "advise"
     return subject.spec.level or "block"

@@ -12,14 +12,17 @@ import msgspec
 
 from benchsuite.gate.differs import cause_words, differences
 from benchsuite.gate.kinds import KINDS, Comparison, Kind
+from benchsuite.gate.kinds.comparison import held
 from benchsuite.gate.seen import Seen, Series
 from benchsuite.gate.words import number_words, rule_words
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
 from benchsuite.model.scenario import STORED, GateSpec
-from benchsuite.model.verdict import Level, Outcome, State
+from benchsuite.model.verdict import Estimate, Level, Outcome, State
 from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
+
+_MORE_TRIALS = 5  # launches from which an interval can be given
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -33,6 +36,7 @@ class Finding(msgspec.Struct, frozen=True):
     state: State | None = None
     differs: tuple[str, ...] = ()
     level: Level | None = None  # None leaves the gate's own
+    estimate: Estimate | None = None  # of noisy values
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -49,7 +53,7 @@ class Subject(msgspec.Struct, frozen=True):
     def kind(self) -> Kind:
         """How the metric's values compare; tolerances are for noisy values."""
         if self.spec.regression is not None and self.metric.assume in ("exact", "quantised"):
-            return KINDS["latency"]
+            return KINDS["memory"]
         return KINDS[self.metric.assume]
 
 
@@ -65,20 +69,34 @@ def against_limits(subject: Subject) -> list[Finding]:
     findings = []
     for series in subject.series:
         if spec.equals is not None:
-            holds = kind.equals(series.samples, spec.equals)
+            found = held(kind.equals(series.samples, spec.equals))
         else:
-            holds = kind.holds_limits(series.samples, spec.min, spec.max)
+            found = kind.limits(series.samples, spec.min, spec.max, unit)
         observed = kind.show(series.samples, unit)
         rule = rule_words(spec, unit)
-        if holds:
-            findings.append(Finding("pass", rule, series.text, expected, observed))
-            continue
-        reason = (
-            f"is {observed}, but must be {rule.removeprefix('equals ')}; mend {mended}, or change "
-            f"the limit at {subject.place}"
+        state: State | None = None
+        reason = rule
+        if found.outcome == "fail":
+            reason = (
+                f"is {observed}, but must be {rule.removeprefix('equals ')}; mend {mended}, or "
+                f"change the limit at {subject.place}"
+            )
+            state = "regressed" if against_stored(subject.selector) else None
+        elif found.outcome == "inconclusive":
+            reason = (
+                f"is {observed}, must be {rule}, and {found.sentence}; measure more with --trials"
+            )
+        findings.append(
+            Finding(
+                found.outcome,
+                reason,
+                series.text,
+                expected,
+                observed,
+                state,
+                estimate=found.estimate,
+            )
         )
-        state: State | None = "regressed" if against_stored(subject.selector) else None
-        findings.append(Finding("fail", reason, series.text, expected, observed, state))
     return findings
 
 
@@ -263,19 +281,28 @@ def _compare_stored(
     )
     info = file.info_for(subject.variant, series.text)
     differs = differences(info.seen, seen.record.info, subject.variant)
+    # latency of another day blocks only where the scenario asks for it
+    level: Level | None = None
+    if comparison.advises and not (
+        subject.metric.assume == "latency" and subject.spec.level == "block"
+    ):
+        level = "advise"
     if comparison.state == "inconclusive":
-        reason = f"{comparison.sentence}; accept a run whose trials agree"
-        return _finding("inconclusive", reason, series.text, comparison, differs)
+        remedy = "accept a run whose trials agree"
+        if subject.kind.advises:
+            remedy = f"repeat it with --trials {_MORE_TRIALS}, or compare both builds with ab"
+        reason = f"{comparison.sentence}; {remedy}"
+        return _finding("inconclusive", reason, series.text, comparison, differs, level)
     if comparison.holds:
         words = rule_words(subject.spec, subject.metric.unit)
         reason = comparison.sentence if subject.kind.advises else words
-        return _finding("pass", reason, series.text, comparison)
-    if subject.kind.advises:
-        remedy = "repeat it with --trials 5 before believing it"
+        return _finding("pass", reason, series.text, comparison, level=level)
+    if comparison.advises:
+        remedy = f"repeat it with --trials {_MORE_TRIALS} before believing it"
     else:
         remedy = f"if that is meant: {_accept_command(seen, series.text)}"
     reason = f"{comparison.sentence}{cause_words(differs)}; {remedy}"
-    return _finding("fail", reason, series.text, comparison, differs)
+    return _finding("fail", reason, series.text, comparison, differs, level)
 
 
 def _new_finding(
@@ -347,6 +374,7 @@ def _finding(
     series: str,
     comparison: Comparison,
     differs: tuple[str, ...] = (),
+    level: Level | None = None,
 ) -> Finding:
     return Finding(
         outcome,
@@ -356,6 +384,8 @@ def _finding(
         comparison.observed,
         comparison.state,
         differs,
+        level,
+        comparison.estimate,
     )
 
 

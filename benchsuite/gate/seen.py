@@ -45,7 +45,7 @@ class Seen:
             rows = self._series.setdefault(m.variant, {})
             text = series_of(m)
             before = rows[text].samples if text in rows else ()
-            sample = Sample(m.value, m.quantum, m.terms)
+            sample = Sample(m.value, m.quantum, m.terms, m.interval)
             rows[text] = Series(text, m.name, m.labels, (*before, sample))
 
     def variants(self) -> set[str]:

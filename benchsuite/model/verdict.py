@@ -21,8 +21,8 @@ what the model file and the flags make of it, the baseline server of an `ab`."""
 class Estimate(msgspec.Struct, frozen=True):
     """What a comparison of noisy values stands on."""
 
-    # the estimate, in `unit`; above 0 is worse, whatever the metric's direction; None where no
-    # value could be used
+    # the estimate, in `unit`: how much worse the candidate is, whatever the metric's direction;
+    # against a limit the value itself. None where no value could be used
     value: float | None
     unit: str  # `%` of the baseline for a ratio, else the metric's unit
     baseline_n: int  # launches on the baseline's side; pairs in `ab`; 0 against a limit

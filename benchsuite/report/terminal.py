@@ -13,6 +13,7 @@ import msgspec
 from benchsuite.gate.verdict import ADVICE
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult
+from benchsuite.report.estimates import estimate_lines
 from benchsuite.report.failures import failure_lines, known_issue_lines
 from benchsuite.report.layout import (
     Style,
@@ -67,6 +68,7 @@ def render_run(
     blocks = [
         _head(record, look),
         _gate_lines(record, look),
+        estimate_lines(record.gates, look),
         _not_applicable_lines(record, look),
         known_issue_lines(record, look),
         failure_lines(record, look),
@@ -142,7 +144,8 @@ def _gate_rows(gates: Sequence[GateResult]) -> list[_GateRow]:
             continue
         unit = unit_of(gate.metric)
         expected = gate.expected.removesuffix(f" {unit}")  # what is observed has it
-        if gate.against == "baseline" and gate.expected and gate.state in _COMPARED:
+        compared = gate.state in _COMPARED or gate.estimate is not None
+        if gate.against == "baseline" and gate.expected and compared:
             expected = f"baseline {expected}"
         elif gate.against == "analytic" and gate.expected:
             expected = f"analytic {expected}"

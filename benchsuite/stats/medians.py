@@ -16,6 +16,7 @@ from benchsuite.model.verdict import Estimate
 from benchsuite.stats.numbers import NEEDED, finite, median, too_few
 
 METHOD = "difference of medians, Price and Bonett"
+MEDIAN_METHOD = "median, Price and Bonett"
 _CONFIDENCE = 0.95
 
 
@@ -76,8 +77,35 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def _interval(value: float, before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    error = math.hypot(standard_error(before), standard_error(after))
+    reach = _normal_quantile() * error
+    return value - reach, value + reach
+
+
+def median_interval(values: Sequence[float], *, unit: str = "") -> Estimate:
+    """The median of one side with its interval, in `unit`; as `difference_of_medians` otherwise.
+
+    `baseline_n` is 0, and the value is the median itself.
+    """
+    kept = [v for v in values if finite(v)]
+    warnings = []
+    if len(kept) < len(values):
+        count = len(values) - len(kept)
+        many = "" if count == 1 else "s"
+        warnings.append(f"{count} value{many} left out: missing or not finite")
+    value = median(kept) if kept else None
+    low = high = None
+    if value is not None and len(kept) >= NEEDED:
+        reach = _normal_quantile() * standard_error(kept)
+        low, high = value - reach, value + reach
+    else:
+        warnings.append(too_few(len(kept), "launch"))
+    return Estimate(
+        value, unit, 0, len(kept), low, high, _CONFIDENCE, MEDIAN_METHOD, tuple(warnings)
+    )
+
+
+def _normal_quantile() -> float:
     from scipy.special import ndtri
 
-    error = math.hypot(standard_error(before), standard_error(after))
-    reach = float(ndtri(0.5 + _CONFIDENCE / 2)) * error
-    return value - reach, value + reach
+    return float(ndtri(0.5 + _CONFIDENCE / 2))

@@ -2,7 +2,7 @@
 
 The looks are fixed in advance, at 5 and at 10 pairs. Each gives a 95% interval of the mean log
 ratio, so each calls a candidate worse at exactly the tolerance with 2.5%, both together with less
-than 5%. Looking after every pair was tried and rejected: with a 90% interval it fails 15 to 22% of
+than 5%. Looking after every pair was tried and rejected: with a 90% interval it fails about 15% of
 candidates at exactly the tolerance (`docs/calibration.md`).
 
 The interval is Student's: m +- t(0.975, n-1) s / sqrt(n) of the n log ratios ("Student", "The

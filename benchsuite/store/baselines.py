@@ -34,6 +34,8 @@ class Sample(msgspec.Struct, frozen=True):
     value: Value
     quantum: float = 0.0  # print quantum of a quantised value, in the metric's unit
     terms: int = 1  # printed terms summed into it
+    # 95% interval of a value that is itself an estimate; of a run's values only, not stored
+    interval: tuple[float, float] | None = None
 
 
 SeriesValues = dict[str, tuple[Sample, ...]]

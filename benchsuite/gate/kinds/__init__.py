@@ -5,9 +5,10 @@ A kind knows values only: not where they came from, nor what a gate makes of the
 
 from __future__ import annotations
 
-from benchsuite.gate.kinds.comparison import Comparison, Kind
+from benchsuite.gate.kinds.comparison import Comparison, Kind, Limits
 from benchsuite.gate.kinds.exact import ExactKind
-from benchsuite.gate.kinds.noisy import NoisyKind
+from benchsuite.gate.kinds.latency import LatencyKind
+from benchsuite.gate.kinds.memory import MemoryKind
 from benchsuite.gate.kinds.quantised import QuantisedKind
 from benchsuite.gate.kinds.text import TextKind
 from benchsuite.metrics.catalogue import Assume
@@ -16,9 +17,9 @@ KINDS: dict[Assume, Kind] = {
     "exact": ExactKind(),
     "quantised": QuantisedKind(),
     "text": TextKind(),
-    "memory": NoisyKind("memory"),
-    "latency": NoisyKind("latency"),
+    "memory": MemoryKind(),
+    "latency": LatencyKind(),
 }
 """The implementation for each `assume`."""
 
-__all__ = ["KINDS", "Comparison", "Kind", "NoisyKind"]
+__all__ = ["KINDS", "Comparison", "Kind", "Limits"]

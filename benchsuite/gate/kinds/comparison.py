@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.record import Value
 from benchsuite.model.scenario import Regression
-from benchsuite.model.verdict import State
+from benchsuite.model.verdict import Estimate, State
 from benchsuite.store.baselines import Sample
 from benchsuite.units import format_number, format_value
 
@@ -23,6 +23,16 @@ class Comparison(msgspec.Struct, frozen=True):
     expected: str  # the reference, as printed
     observed: str  # the candidate, as printed
     sentence: str  # what was found, a clause without a subject: `changed from 1215 to 0`
+    estimate: Estimate | None = None  # of noisy values: what the comparison stands on
+    advises: bool = False  # whether too few launches stand behind it to block
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How a candidate's values stand to limits from a scenario."""
+
+    outcome: Literal["pass", "fail", "inconclusive"]
+    estimate: Estimate | None = None  # of noisy values
+    sentence: str = ""  # why nothing can be said, where that is so
 
 
 class Kind(Protocol):
@@ -30,7 +40,7 @@ class Kind(Protocol):
 
     @property
     def advises(self) -> bool:
-        """Whether a comparison with a baseline can only advise."""
+        """Whether values are noisy, so that a comparison of few of them only advises."""
 
     def compare(
         self,
@@ -54,9 +64,9 @@ class Kind(Protocol):
     def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
         """Whether the values equal one from a scenario, as far as they can tell."""
 
-    def holds_limits(
-        self, samples: Sequence[Sample], low: float | None, high: float | None
-    ) -> bool:
+    def limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
+    ) -> Limits:
         """Whether the values keep limits from a scenario, both inclusive."""
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
@@ -89,6 +99,11 @@ def compare_steady(
     change = percent(number_of(wanted), number_of(off[0]))
     sentence = f"changed{apart} from {expected} to {show_each(off, unit)}{change}"
     return Comparison("changed", False, expected, observed, sentence)
+
+
+def held(holds: bool) -> Limits:
+    """What limits come to for values that are certain."""
+    return Limits("pass" if holds else "fail")
 
 
 def show_each(samples: Sequence[Sample], unit: str) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import (
     Comparison,
+    Limits,
     compare_steady,
+    held,
     number_of,
     show_each,
 )
@@ -37,12 +39,12 @@ class ExactKind:
         """Every trial equals it."""
         return all(s.value == wanted for s in samples)
 
-    def holds_limits(
-        self, samples: Sequence[Sample], low: float | None, high: float | None
-    ) -> bool:
+    def limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
+    ) -> Limits:
         """Every trial keeps them."""
         numbers = [number_of(s) for s in samples]
-        return all((low is None or n >= low) and (high is None or n <= high) for n in numbers)
+        return held(all((low is None or n >= low) and (high is None or n <= high) for n in numbers))
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
         """One value where the trials agree, else each."""

@@ -1,87 +1,124 @@
-"""Memory and latency: medians over launches against a tolerance.
+"""What memory and latency have in common: medians, limits, outliers that are named and kept.
 
-The replicate is the server launch. Until intervals over several launches decide, a comparison
-with a baseline only advises, and each says on how many launches it stands.
+The replicate is the server launch. With fewer than 5 there is no interval, and every result says
+so; nothing is left out of a figure because it stands apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from benchsuite.gate.kinds.comparison import Comparison, number_of, percent, plural
-from benchsuite.metrics.catalogue import Better
+import msgspec
+
+from benchsuite.gate.kinds.comparison import Limits, number_of, percent, plural
 from benchsuite.model.record import Value
-from benchsuite.model.scenario import Regression
-from benchsuite.model.verdict import State
+from benchsuite.model.verdict import Estimate
+from benchsuite.stats.medians import median_interval
+from benchsuite.stats.outliers import outliers
 from benchsuite.store.baselines import Sample
 from benchsuite.units import format_number, format_value
 
 
 def median(samples: Sequence[Sample]) -> float:
     """The median of the trials."""
-    ordered = sorted(number_of(s) for s in samples)  # `statistics` takes 10 ms to import
+    ordered = sorted(numbers(samples))  # `statistics` takes 10 ms to import
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-class NoisyKind:
-    """`anon_mib`, `ttft_ms` and their like.
+def numbers(samples: Sequence[Sample]) -> list[float]:
+    """The values of the trials."""
+    return [number_of(s) for s in samples]
 
-    Memory is judged by the difference of medians, latency by their ratio; both come to a
-    relative tolerance and, where the scenario gives one, an absolute one that must be exceeded
-    too.
-    """
+
+class NoisyKind:
+    """What both kinds do with values of one side."""
 
     advises = True
-
-    def __init__(self, assume: Literal["memory", "latency"]) -> None:
-        self.assume = assume
-
-    def compare(
-        self,
-        reference: Sequence[Sample],
-        candidate: Sequence[Sample],
-        *,
-        unit: str,
-        better: Better,
-        tolerance: Regression | None = None,
-    ) -> Comparison:
-        """Worse, better or the same, by medians."""
-        expected, observed = self.show(reference, unit), self.show(candidate, unit)
-        before, after = median(reference), median(candidate)
-        worse = before - after if better == "higher" else after - before
-        relative = 0.0 if tolerance is None else abs(before) * tolerance.worse_than_percent / 100
-        absolute = (tolerance.and_by or 0.0) if tolerance is not None else 0.0
-        bound = max(relative, absolute)  # both must be exceeded
-        state: State = "regressed" if worse > bound else "improved" if -worse > bound else "same"
-        counts = launches(len(reference), len(candidate))
-        change = f"{format_number(before)} to {format_value(after, unit)}{percent(before, after)}"
-        if state == "same":
-            words = f"from {change}" if worse else f"stayed at {format_value(after, unit)}"
-            sentence = f"{words}, within tolerance ({counts})"
-        else:
-            sentence = f"{state} from {change}, more than {format_value(bound, unit)} ({counts})"
-        return Comparison(state, state != "regressed", expected, observed, sentence)
 
     def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
         """The median equals it."""
         return median(samples) == wanted
 
-    def holds_limits(
-        self, samples: Sequence[Sample], low: float | None, high: float | None
-    ) -> bool:
-        """The median keeps them."""
-        middle = median(samples)
-        return (low is None or middle >= low) and (high is None or middle <= high)
+    def limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
+    ) -> Limits:
+        """The median keeps them; with an interval, all of it must, or nothing is certain.
+
+        The interval is that of the median over 5 or more launches, or the values' own.
+        """
+        estimate = _one_side(samples, unit)
+        if estimate.value is None:
+            return Limits("inconclusive", estimate, "no value is a number")
+        first, last = estimate.value, estimate.value
+        if estimate.low is not None and estimate.high is not None:
+            first, last = estimate.low, estimate.high
+        if (low is None or first >= low) and (high is None or last <= high):
+            return Limits("pass", estimate)
+        if (low is not None and last < low) or (high is not None and first > high):
+            return Limits("fail", estimate)
+        sentence = f"its interval, {span_words(estimate)}, holds the limit"
+        return Limits("inconclusive", estimate, sentence)
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
         """The median."""
         return format_value(median(samples), unit)
 
 
+def _one_side(samples: Sequence[Sample], unit: str) -> Estimate:
+    """The median with an interval: over launches, or of values that bring their own."""
+    flags = outlier_warnings((), samples)
+    own = [s.interval for s in samples if s.interval is not None]
+    if own and len(own) == len(samples):
+        # the middle of the launches' intervals, end by end: never the best one's
+        ends = [sorted(interval[i] for interval in own) for i in range(2)]
+        low, high = (_middle(values) for values in ends)
+        return Estimate(
+            median(samples), unit, 0, len(own), low, high, method="own interval", warnings=flags
+        )
+    found = median_interval(numbers(samples), unit=unit)
+    return msgspec.structs.replace(found, warnings=(*found.warnings, *flags))
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def with_outliers(
+    estimate: Estimate, reference: Sequence[Sample], candidate: Sequence[Sample]
+) -> Estimate:
+    """An estimate with a warning for each value that stands apart from its side."""
+    flags = outlier_warnings(reference, candidate)
+    return msgspec.structs.replace(estimate, warnings=(*estimate.warnings, *flags))
+
+
+def outlier_warnings(reference: Sequence[Sample], candidate: Sequence[Sample]) -> tuple[str, ...]:
+    """`trial 4 stands apart (31.2), and is kept`, for each outlier of either side."""
+    return tuple(
+        f"{side}trial {index + 1} stands apart ({format_number(number_of(samples[index]))}), "
+        "and is kept"
+        for side, samples in (("baseline's ", reference), ("", candidate))
+        for index in outliers(numbers(samples))
+    )
+
+
+def span_words(estimate: Estimate) -> str:
+    """An interval in words: `-1.2 to 3.4%`; empty where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    space = "" if estimate.unit in ("", "%") else " "
+    return f"{format_number(estimate.low)} to {format_number(estimate.high)}{space}{estimate.unit}"
+
+
+def change_words(reference: Sequence[Sample], candidate: Sequence[Sample], unit: str) -> str:
+    """From which median to which: `100 to 120 ms (+20.0%)`."""
+    before, after = median(reference), median(candidate)
+    return f"{format_number(before)} to {format_value(after, unit)}{percent(before, after)}"
+
+
 def launches(reference: int, candidate: int) -> str:
-    """On how many launches a comparison stands, with the warning that goes with it."""
+    """On how many launches a comparison stands."""
     if reference == candidate:
-        return f"{plural(reference, 'launch')} a side: advice only"
-    return f"{plural(candidate, 'launch')} against {reference}: advice only"
+        return f"{plural(reference, 'launch')} a side"
+    return f"{plural(candidate, 'launch')} against {reference}"

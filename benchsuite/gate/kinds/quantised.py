@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import (
     Comparison,
+    Limits,
     compare_steady,
+    held,
     number_of,
     show_each,
 )
@@ -50,14 +52,16 @@ class QuantisedKind:
         """Every trial agrees with it."""
         return all(agree(s, Sample(wanted)) for s in samples)
 
-    def holds_limits(
-        self, samples: Sequence[Sample], low: float | None, high: float | None
-    ) -> bool:
+    def limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
+    ) -> Limits:
         """Every trial keeps them, as far as its print can tell."""
-        return all(
-            (low is None or number_of(s) >= low or agree(s, Sample(low)))
-            and (high is None or number_of(s) <= high or agree(s, Sample(high)))
-            for s in samples
+        return held(
+            all(
+                (low is None or number_of(s) >= low or agree(s, Sample(low)))
+                and (high is None or number_of(s) <= high or agree(s, Sample(high)))
+                for s in samples
+            )
         )
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:

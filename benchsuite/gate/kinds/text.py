@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchsuite.gate.kinds.comparison import Comparison, trials_apart
+from benchsuite.gate.kinds.comparison import Comparison, Limits, held, trials_apart
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.record import Value
 from benchsuite.model.scenario import Regression
@@ -64,11 +64,11 @@ class TextKind:
         """Every trial is this text."""
         return all(s.value == wanted for s in samples)
 
-    def holds_limits(
-        self, samples: Sequence[Sample], low: float | None, high: float | None
-    ) -> bool:
+    def limits(
+        self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
+    ) -> Limits:
         """Text keeps no limits."""
-        return low is None and high is None
+        return held(low is None and high is None)
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
         """The beginning of the first trial's text, quoted."""

@@ -12,13 +12,14 @@ from benchsuite.gate.judge import judge
 from benchsuite.gate.verdict import verdict
 from benchsuite.model.record import Failure, Measurement, NotApplicable, RunRecord, Unmeasured
 from benchsuite.model.scenario import GateSpec, Regression, SameAs, When
-from benchsuite.model.verdict import GateResult
+from benchsuite.model.verdict import GateResult, Level
 from benchsuite.store.accept import accept
 from benchsuite.store.baselines import Baselines, load_baselines
 from tests.unit.gate import gate_example as example
 
 KV = GateSpec("kv_mib", equals_baseline=True, line=7)
 CACHED = GateSpec('cached_tokens{session="A",turn="2"}', equals_baseline=True, line=8)
+TTFT = 'ttft_ms{session="A",turn="2"}'  # of one launch: too few to tell
 replace = msgspec.structs.replace
 
 
@@ -58,7 +59,8 @@ def stored(run: RunRecord, tmp_path: Path) -> Baselines:
 def test_a_healthy_run_passes_every_gate(run: RunRecord, stored: Baselines) -> None:
     """Each gate applies to its variants, its own reference excepted."""
     results = judge(example.scenario(), run, stored, platform="linux")
-    assert {r.outcome for r in results} == {"pass"}
+    assert {r.outcome for r in results if r.level == "block"} == {"pass"}
+    assert {r.metric for r in results if r.outcome != "pass"} == {TTFT}
     same_as = [r.variant for r in results if r.rule == "same as variant B"]
     assert "B" not in same_as
     limited = [r.variant for r in results if r.rule == "at least 1190 tokens"]
@@ -307,7 +309,8 @@ def test_a_failed_launch_makes_its_gates_errors(run: RunRecord, stored: Baseline
     assert all(r.metric in r.reason and "turn 2 of session A" in r.reason for r in own)
     others = [r for r in results if r.variant != "B"]
     assert {r.outcome for r in others if r.against == "run"} == {"error"}
-    assert {r.outcome for r in others if r.against != "run"} == {"pass"}
+    left = [r for r in others if r.against != "run" and r.metric != TTFT]
+    assert {r.outcome for r in left} == {"pass"}
 
 
 def test_a_variant_that_never_started_is_an_error(run: RunRecord, stored: Baselines) -> None:
@@ -427,3 +430,63 @@ def test_equals_takes_numbers_and_text(run: RunRecord, stored: Baselines) -> Non
     assert judge_one(number, run, stored).outcome == "pass"
     assert judge_one(text, run, stored).outcome == "pass"
     assert judge_one(replace(text, equals="alpha"), run, stored).outcome == "fail"
+
+
+def launches_of(run: RunRecord, name: str, values: dict[int, float]) -> RunRecord:
+    """A run of as many trials, in which each metric of this name has these values."""
+    first = [m for m in run.measurements if m.trial == 1]
+    measured = [
+        replace(m, trial=trial, value=values[trial] if m.name == name else m.value)
+        for trial in values
+        for m in first
+    ]
+    launches = [replace(one, trial=t) for t in values for one in run.launches if one.trial == 1]
+    return replace(run, trials=len(values), measurements=tuple(measured), launches=tuple(launches))
+
+
+_FIVE = {1: 100.0, 2: 101.0, 3: 99.0, 4: 100.5, 5: 99.5}
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "outcome", "got"),
+    [
+        (1.2, "block", "fail", "block"),
+        (1.2, None, "fail", "advise"),
+        (1.0, "block", "pass", "block"),
+        (1.1, "block", "inconclusive", "block"),
+    ],
+)
+def test_latency_against_a_baseline_blocks_where_asked(
+    run: RunRecord, tmp_path: Path, factor: float, level: Level | None, outcome: str, got: str
+) -> None:
+    """With five launches a side it has an interval; without `level: block` it advises."""
+    stored = baselines_of(launches_of(run, "ttft_ms", _FIVE), tmp_path)
+    slower = launches_of(run, "ttft_ms", {t: v * factor for t, v in _FIVE.items()})
+    gate = GateSpec(TTFT, regression=Regression(10), level=level, line=9)
+    result = judge_one(gate, slower, stored)
+    assert (result.outcome, result.level) == (outcome, got)
+    assert result.estimate is not None
+    assert (result.estimate.baseline_n, result.estimate.candidate_n) == (5, 5)
+
+
+def test_memory_against_a_baseline_blocks_from_three_launches(
+    run: RunRecord, tmp_path: Path
+) -> None:
+    """Two only advise, three block, and the estimate tells the difference in MiB."""
+    stored = baselines_of(launches_of(run, "anon_mib", _FIVE), tmp_path)
+    gate = GateSpec('anon_mib{at="end"}', regression=Regression(5, 16), line=9)
+    for count, level in ((2, "advise"), (3, "block")):
+        more = launches_of(run, "anon_mib", dict.fromkeys(range(1, count + 1), 140.0))
+        result = judge_one(gate, more, stored)
+        assert (result.outcome, result.level, result.state) == ("fail", level, "regressed")
+        assert result.estimate is not None
+        assert result.estimate.value == 40
+
+
+def test_of_several_series_the_worst_estimate_is_kept(run: RunRecord, stored: Baselines) -> None:
+    """One gate over many series tells which one it shows."""
+    gate = GateSpec('ttft_ms{session=~".*",turn=~".*"}', max=1e6, line=9)
+    result = judge_one(gate, run, stored)
+    assert result.outcome == "pass"
+    assert result.estimate is not None
+    assert "the worst of" in result.estimate.warnings[0]
