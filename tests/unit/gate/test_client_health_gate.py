@@ -69,14 +69,19 @@ def test_neither_a_pass_nor_a_fail(limit: float) -> None:
     assert verdict(record, (found,)).exit_code == 3
 
 
-def test_one_slow_launch_of_several_is_named() -> None:
-    """The median over trials may rest on it."""
-    record = ran(
-        health("event_loop_lag_ms", 0.1), health("event_loop_lag_ms", 5.0, trial=2), trials=2
-    )
-    (found,) = judged(record, GateSpec(TTFT, max=100.0))
-    assert found.outcome == "inconclusive"
-    assert "bottleneck in trial 2" in found.reason
+@pytest.mark.parametrize(
+    ("trials", "bad", "outcome"),
+    [(2, 1, "inconclusive"), (4, 1, "inconclusive"), (5, 1, "pass"), (10, 2, "pass")]
+    + [(10, 3, "inconclusive")],
+)
+def test_one_bad_launch_in_five_is_tolerated(trials: int, bad: int, outcome: str) -> None:
+    """A median over five or more stands it; the count and the first of them are named."""
+    lags = [5.0] * bad + [0.1] * (trials - bad)
+    figures = [health("event_loop_lag_ms", lag, n) for n, lag in enumerate(lags, 1)]
+    (found,) = judged(ran(*figures, trials=trials), GateSpec(TTFT, max=100.0))
+    assert found.outcome == outcome
+    if outcome == "inconclusive":
+        assert f"in {bad} of {trials} launches, first in trial 1: " in found.reason
 
 
 def test_counts_and_memory_are_believed() -> None:
