@@ -205,7 +205,7 @@ def judge_client(measurements: Sequence[Measurement]) -> MachineFinding:
         if doubt is not None:
             remedy = "stop what else runs here, or measure on a machine with more cores"
             return MachineFinding(fact, value, "warn", doubt, remedy, ("latency",))
-    return MachineFinding(fact, value, "ok", "benchsuite itself kept up, in the worst launch too")
+    return MachineFinding(fact, value, "ok", "benchsuite itself kept up")
 
 
 def _launch_pairs(

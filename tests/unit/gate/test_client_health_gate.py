@@ -71,8 +71,13 @@ def test_neither_a_pass_nor_a_fail(limit: float) -> None:
 
 @pytest.mark.parametrize(
     ("trials", "bad", "outcome"),
-    [(2, 1, "inconclusive"), (4, 1, "inconclusive"), (5, 1, "pass"), (10, 2, "pass")]
-    + [(10, 3, "inconclusive")],
+    [
+        (2, 1, "inconclusive"),
+        (4, 1, "inconclusive"),
+        (5, 1, "pass"),
+        (10, 2, "pass"),
+        (10, 3, "inconclusive"),
+    ],
 )
 def test_one_bad_launch_in_five_is_tolerated(trials: int, bad: int, outcome: str) -> None:
     """A median over five or more stands it; the count and the first of them are named."""

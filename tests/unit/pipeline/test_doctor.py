@@ -77,9 +77,9 @@ def test_ten_pairs_must_find_a_fifth(percent: float, grade: str) -> None:
 
 @pytest.mark.parametrize(("lag_ms", "grade"), [(0.2, "ok"), (6.0, "warn")])
 def test_a_client_that_does_not_keep_up_is_a_finding(lag_ms: float, grade: str) -> None:
-    """In one launch of several, 6 ms beside 54 ms."""
+    """In two launches of six, 6 ms beside 54 ms."""
     figures = [
-        Measurement("event_loop_lag_ms", 0.1, "ms", "main", 1),
+        Measurement("event_loop_lag_ms", lag_ms, "ms", "main", 1),
         Measurement("event_loop_lag_ms", lag_ms, "ms", "main", 2),
         Measurement("client_cpu_share", 0.05, "", "main", 1),
     ]
