@@ -26,8 +26,8 @@ def measure_load(
 ) -> tuple[list[Measurement], list[Unmeasured]]:
     """The measurements of one load step, labelled `step`.
 
-    Sums and medians are over the requests that were served; a request that was refused is counted
-    in `requests_failed` and nowhere else.
+    Sums are over the requests that were served, medians and rates over those of them that came
+    after the warm-up; a request that was refused is counted in `requests_failed` and nowhere else.
 
     Args:
         load: What it brought.
@@ -52,7 +52,11 @@ def measure_load(
         total = _sum([count_of(reply) for reply in replies])
         why = f"not every reply tells its {name.replace('_', ' ')}" if replies else none
         add(name, total, "sum of replies", why)
-    seconds = load.wall_ns / _NS_PER_SECOND
+    warm_up = sum(served.warm_up for served in load.served)
+    if warm_up:
+        replies = [served.reply for served in load.served if not served.warm_up]
+        none = "no request of it was served after its warm-up"
+    seconds = _wall_ns(load, replies) / _NS_PER_SECOND
     output = _sum([reply.generated_tokens for reply in replies])
     add("requests_per_second", len(replies) / seconds if replies else None, CLIENT_CLOCK, none)
     per_second = None if output is None else output / seconds
@@ -60,10 +64,20 @@ def measure_load(
     stamps = [reply.stamps for reply in replies]
     first = [s.first_token_ns - s.sent_ns for s in stamps if s.first_token_ns]
     source = f"{CLIENT_CLOCK}, median of replies"
+    if warm_up:
+        source += f", {warm_up} of warm-up left out"
     why = "no token arrived as an event of its own" if replies else none
     add("ttft_ms", _median_ms(first), source, why)
     add("e2e_ms", _median_ms([s.end_ns - s.sent_ns for s in stamps]), source, none)
     return measured, unmeasured
+
+
+def _wall_ns(load: Load, replies: Sequence[Reply]) -> int:
+    """How long the requests took that count: of a load with a warm-up from the first of them."""
+    if len(replies) == len(load.served) or not replies:
+        return load.wall_ns
+    stamps = [reply.stamps for reply in replies]
+    return max(s.end_ns for s in stamps) - min(s.sent_ns for s in stamps)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -24,7 +24,13 @@ _UNTOLD = {
 
 
 def measure_reply(
-    reply: Reply, slot: int | None, labels: dict[str, str], variant: str, trial: int
+    reply: Reply,
+    slot: int | None,
+    labels: dict[str, str],
+    variant: str,
+    trial: int,
+    *,
+    warm_up: bool = False,
 ) -> tuple[list[Measurement], list[Unmeasured]]:
     """The measurements of one request.
 
@@ -34,11 +40,16 @@ def measure_reply(
         labels: `session` and `turn`, or `request`.
         variant: Name of the variant.
         trial: From 1.
+        warm_up: Whether its latency is left out.
     """
     measured: list[Measurement] = []
     unmeasured: list[Unmeasured] = []
     for name, value in _values(reply, slot).items():
-        if value is not None:
+        if warm_up and CATALOGUE[name].assume == "latency":
+            unmeasured.append(
+                Unmeasured(name, variant, WARM_UP, "not_applicable", trial=trial, labels=labels)
+            )
+        elif value is not None:
             unit, source = CATALOGUE[name].unit, _source(name, reply)
             measured.append(Measurement(name, value, unit, variant, trial, labels, source=source))
         elif name in _UNTOLD:
@@ -88,6 +99,9 @@ def measure_copies(
         )
     return measured, unmeasured
 
+
+WARM_UP = "the request is one of warm-up, whose latency is left out"
+"""Why the latency of some requests is not measured."""
 
 CLIENT_CLOCK = "client clock"
 """Source of what we timed ourselves."""

@@ -11,9 +11,11 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.collect.client_health import ClientHealth, measure_lateness, server_cores
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
+from benchsuite.collect.launch_medians import launch_medians
 from benchsuite.collect.leaks import measure_leaks
 from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
+from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_copies, measure_reply
 from benchsuite.collect.slots import slot_of, timings_of
@@ -51,6 +53,8 @@ class Watch:
         asked: Every request that was served, with its slot, the last 2,000 at most.
         in_flight: Labels of each request that was sent and not answered yet, and the slot that
             it is pinned to, in the order of sending.
+        growth: Anonymous memory beside the count of finished requests.
+        warm_ups: Turns and completes whose latency was left out.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class Watch:
         self.secrets: dict[str, str] = {}  # by session; set before the first request
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
+        self.growth = Growth()
+        self.warm_ups = 0
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
@@ -137,6 +143,8 @@ class Watch:
             labels=served.labels,
             reply=served.reply,
         )
+        if served.measured:
+            self.growth.finished(served, self._snapshots.sampler)
 
     def _answered(self, settled: Sequence[Served | Refused]) -> None:
         labels = [one.labels for one in settled]
@@ -217,6 +225,7 @@ class Watch:
     async def restarted(self) -> None:
         """Begin anew with a fresh process: its counters, and slots that hold nothing."""
         self.asked.clear()
+        self.growth = Growth()
         self._counters = await self._client.metrics()
         if self._log is not None:
             self._log.poll()
@@ -227,6 +236,22 @@ class Watch:
         measured, unmeasured = self._snapshots.take(name)
         self.measurements += measured
         self.unmeasured += unmeasured
+
+    @property
+    def sees_memory(self) -> bool:
+        """Whether the server's processes can be seen."""
+        return self._snapshots.sampler is not None
+
+    @property
+    def trial(self) -> int:
+        """The trial, from 1."""
+        return self._trial
+
+    def conclude(self) -> None:
+        """Once all steps are done: the launch's medians over its requests."""
+        self.measurements += launch_medians(
+            self.measurements, self.warm_ups, self._variant, self._trial
+        )
 
     def add(self, found: Measurement | Unmeasured) -> None:
         """Take what a step outside the server has found."""
@@ -239,8 +264,14 @@ class Watch:
 
     def _measure(self, served: Served, slot: int | None) -> None:
         measured, unmeasured = measure_reply(
-            served.reply, slot, served.labels, self._variant, self._trial
+            served.reply,
+            slot,
+            served.labels,
+            self._variant,
+            self._trial,
+            warm_up=served.warm_up,
         )
+        self.warm_ups += served.warm_up
         if served.wanted_slot is not None and slot is None:
             reason = (
                 f"{served.words} is pinned to slot {served.wanted_slot}, and nothing tells which "

@@ -61,6 +61,7 @@ class Served(msgspec.Struct, frozen=True):
     sent: Sent = Sent()
     may_fail: bool = False  # whether its status is measured
     measured: bool = True  # False: asked for its vectors, no request of the scenario's own
+    warm_up: bool = False  # whether its latency is left out
 
     @property
     def words(self) -> str:
@@ -121,7 +122,7 @@ class Load(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...]
     wall_ns: int  # from before the first request to after the last reply
     # nanoseconds from each served request being due to its being on its way, a cap of the rate
-    # left out; in the order of `served`
+    # and warm-up left out; in the order in which they were finished
     lateness_ns: tuple[int, ...] = ()
 
 
@@ -267,8 +268,10 @@ class Driver:
                 refused.append(Refused(labels, error.status, error.message))
                 return time.monotonic_ns()
             sent = _sent(step.request, prompt=prompt)
-            served.append(Served(labels, reply, None, step.concurrency == 1, sent))
-            lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
+            alone, warm_up = step.concurrency == 1, number < step.warm_up
+            served.append(Served(labels, reply, None, alone, sent, warm_up=warm_up))
+            if not warm_up:
+                lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
             self._hooks.served(served[-1])
             return reply.stamps.end_ns
 
@@ -324,7 +327,7 @@ class Driver:
             sent = _sent(spec.request, messages=messages)
             reply = await self._client.chat(messages, {**fields, "max_tokens": step.max_tokens})
         conversation.answered(user, reply.content)
-        return Served(labels, reply, spec.slot, alone, sent, step.may_fail)
+        return Served(labels, reply, spec.slot, alone, sent, step.may_fail, warm_up=step.warm_up)
 
     async def _complete(self, step: CompleteStep, labels: dict[str, str], alone: bool) -> Served:
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
@@ -332,7 +335,7 @@ class Driver:
         self._hooks.sending(labels, step.slot)
         reply = await self._client.complete(prompt, fields)
         sent = _sent(step.request, prompt=prompt)
-        return Served(labels, reply, step.slot, alone, sent, step.may_fail)
+        return Served(labels, reply, step.slot, alone, sent, step.may_fail, warm_up=step.warm_up)
 
 
 def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:

@@ -279,6 +279,7 @@ def _compare_stored(
         better=subject.metric.better,
         tolerance=subject.spec.regression,
     )
+    comparison = _with_source(comparison, series)
     info = file.info_for(subject.variant, series.text)
     differs = differences(info.seen, seen.record.info, subject.variant)
     # latency of another day blocks only where the scenario asks for it
@@ -303,6 +304,17 @@ def _compare_stored(
         remedy = f"if that is meant: {_accept_command(seen, series.text)}"
     reason = f"{comparison.sentence}{cause_words(differs)}; {remedy}"
     return _finding("fail", reason, series.text, comparison, differs, level)
+
+
+def _with_source(comparison: Comparison, series: Series) -> Comparison:
+    """The comparison; of medians over a launch's requests it says which those are."""
+    estimate = comparison.estimate
+    if estimate is None or "median of" not in series.source:
+        return comparison
+    warnings = (*estimate.warnings, f"of each launch {series.source}")
+    return msgspec.structs.replace(
+        comparison, estimate=msgspec.structs.replace(estimate, warnings=warnings)
+    )
 
 
 def _new_finding(

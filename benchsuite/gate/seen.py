@@ -22,6 +22,7 @@ class Series(msgspec.Struct, frozen=True):
     name: str
     labels: dict[str, str]
     samples: tuple[Sample, ...]  # one a trial that measured it
+    source: str = ""  # of the last trial's value
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -46,7 +47,7 @@ class Seen:
             text = series_of(m)
             before = rows[text].samples if text in rows else ()
             sample = Sample(m.value, m.quantum, m.terms, m.interval)
-            rows[text] = Series(text, m.name, m.labels, (*before, sample))
+            rows[text] = Series(text, m.name, m.labels, (*before, sample), m.source)
 
     def variants(self) -> set[str]:
         """The variants that the run was about, those that could not run included."""

@@ -41,6 +41,7 @@ _REQUEST = (("session", "turn"), ("request",))
 _COUNTED = (*_REQUEST, ("copy", "request"), ("step",))
 _AT = (("at",),)
 _STEP = (("step",),)
+_LAUNCH = ((), *_REQUEST)  # without labels: the launch's median over its turns and completes
 _AGAINST = (("against", "request"),)
 
 
@@ -382,6 +383,19 @@ _DECLARED = (
         "`total_rss`. Measured where `cgroup_mib` is.",
     ),
     _metric(
+        "anon_mib_per_request",
+        "MiB",
+        "lower",
+        "memory",
+        "machine",
+        "process",
+        ((), ("step",)),
+        "How much anonymous memory of the server's process tree grows with each request: the "
+        "Theil-Sen slope of RssAnon + VmSwap over finished requests, with its 95% interval; of a "
+        "`load` step, or of the whole launch since its last restart. Measured from 64 requests on, "
+        "those of warm-up left out.",
+    ),
+    _metric(
         "gpu_mib",
         "MiB",
         "lower",
@@ -400,9 +414,10 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        (*_REQUEST, ("step",)),
+        (*_LAUNCH, ("step",)),
         "Time to first token: from sending the request to its first non-empty token event; of a "
-        "`load` step the median over its replies.",
+        "`load` step the median over its replies. Without labels, as every latency of a request, "
+        "the median over the launch's turns and completes; a warm-up is in no median.",
     ),
     _metric(
         "e2e_ms",
@@ -411,7 +426,7 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        (*_REQUEST, ("step",)),
+        (*_LAUNCH, ("step",)),
         "From sending the request to the end of its reply; of a `load` step the median over its "
         "replies.",
     ),
@@ -452,7 +467,7 @@ _DECLARED = (
         "latency",
         "machine",
         "client",
-        _REQUEST,
+        _LAUNCH,
         "Time per output token after the first: (last - first token) / (output tokens - 1).",
     ),
     _metric(
@@ -462,7 +477,7 @@ _DECLARED = (
         "latency",
         "machine",
         "http",
-        _REQUEST,
+        _LAUNCH,
         "The server's own time for the prompt: `timings.prompt_ms`.",
     ),
     _metric(
@@ -472,7 +487,7 @@ _DECLARED = (
         "latency",
         "machine",
         "http",
-        _REQUEST,
+        _LAUNCH,
         "The server's own time for generation, its first token left out: `timings.predicted_ms`.",
     ),
     _metric(
@@ -482,7 +497,7 @@ _DECLARED = (
         "latency",
         "machine",
         "http",
-        _REQUEST,
+        _LAUNCH,
         "evaluated tokens / `timings.prompt_ms`.",
     ),
     _metric(
@@ -492,7 +507,7 @@ _DECLARED = (
         "latency",
         "machine",
         "http",
-        _REQUEST,
+        _LAUNCH,
         "`timings.predicted_per_second`.",
     ),
     _metric(
@@ -539,6 +554,26 @@ _DECLARED = (
         "way, the median over requests; a cap of the rate is left out.",
     ),
 )
+
+SLOPE = "anon_mib_per_request"
+SLOPE_REQUESTS = 64
+"""Fewest requests over which growth is told from the first filling of caches."""
+
+LOAD_ONLY = frozenset(
+    (
+        SLOPE,
+        "requests_failed",
+        "requests_per_second",
+        "output_tokens_per_second",
+        "send_lateness_ms",
+    )
+)
+"""Metrics of which the label `step` names `load` steps alone."""
+
+LAUNCH_MEDIANS = tuple(
+    m.name for m in _DECLARED if m.assume == "latency" and _LAUNCH[1] in m.labels
+)
+"""Latencies of requests, of which a launch has a median without labels."""
 
 CLIENT_HEALTH = frozenset({"event_loop_lag_ms", "client_cpu_share", "send_lateness_ms"})
 """Metrics of our own client: they tell whether others can be believed, and are no baseline."""

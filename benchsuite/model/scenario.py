@@ -65,6 +65,7 @@ class TurnStep(msgspec.Struct, frozen=True, tag="turn"):
     user: PromptSpec
     max_tokens: int = 16
     may_fail: bool = False  # an error reply is measured as `http_status` instead of failing the run
+    warm_up: bool = False  # its latency is not measured, and in no median; its counts are
     line: int = 0
 
 
@@ -77,6 +78,7 @@ class CompleteStep(msgspec.Struct, frozen=True, tag="complete"):
     slot: int | None = None
     request: RequestSpec = RequestSpec()
     may_fail: bool = False  # as of a turn
+    warm_up: bool = False  # as of a turn
     line: int = 0
 
 
@@ -99,6 +101,7 @@ class LoadStep(msgspec.Struct, frozen=True, tag="load"):
     same: bool = False  # every request sends the same prompt; else each the next seed's
     max_tokens: int = 16
     request: RequestSpec = RequestSpec()
+    warm_up: int = 0  # so many first requests are in no median, rate or slope; in counts they are
     line: int = 0
 
     def prompt_of(self, number: int) -> PromptSpec:

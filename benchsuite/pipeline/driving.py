@@ -20,6 +20,7 @@ from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import ServerFacts
+from benchsuite.pipeline.memory_slope import measure_slopes
 from benchsuite.pipeline.vectors import LaunchVectors
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
@@ -92,6 +93,11 @@ async def drive(
         await driver.prepare(variant.sessions, variant.steps)
         await watch.start()
         await driver.run(variant.steps)
+        watch.conclude()
+        for found in measure_slopes(
+            watch.growth, variant.name, watch.trial, observed=watch.sees_memory
+        ):
+            watch.add(found)
     finally:
         await watch.stop()
 

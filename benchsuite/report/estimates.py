@@ -27,7 +27,7 @@ def estimate_words(estimate: Estimate, *, limit: bool) -> str:
     elif limit:
         shown = f"{_short(estimate.value)}{unit}"
     else:
-        shown = f"{estimate.value:+.{_DECIMALS}f}".rstrip("0").rstrip(".") + unit
+        shown = f"{'+' if estimate.value >= 0 else ''}{_short(estimate.value)}{unit}"
     how = ""
     if estimate.low is not None and estimate.high is not None:
         how = f", {estimate.method}"
@@ -72,4 +72,5 @@ def _counts(estimate: Estimate, *, limit: bool) -> str:
 
 
 def _short(value: float) -> str:
-    return format_number(value, _DECIMALS)
+    """Two decimals, or three digits of what is below 1: a slope may be small and certain."""
+    return f"{value:.3g}" if abs(value) < 1 else format_number(value, _DECIMALS)

@@ -138,14 +138,14 @@ def step_in_words(step: Step) -> str:
     if isinstance(step, TurnStep):
         return (
             f"session {step.session}: user message {prompt_in_words(step.user)}, "
-            f"up to {_count(step.max_tokens, 'token')} of reply{_may_fail(step)}"
+            f"up to {_count(step.max_tokens, 'token')} of reply{_may_fail(step)}{_warm_up(step)}"
         )
     if isinstance(step, CompleteStep):
         pinned = "" if step.slot is None else f", on slot {step.slot}"
         return (
             f"complete {step.id}: prompt {prompt_in_words(step.prompt)}, "
             f"up to {_count(step.max_tokens, 'token')} of reply{pinned}"
-            f"{_request(step.request)}{_may_fail(step)}"
+            f"{_request(step.request)}{_may_fail(step)}{_warm_up(step)}"
         )
     if isinstance(step, LoadStep):
         after = "" if step.prefix is None else f"prefix {prompt_in_words(step.prefix)}, then "
@@ -155,6 +155,7 @@ def step_in_words(step: Step) -> str:
             f"load {step.name}: {_count(step.requests, 'request')}, {step.concurrency} at once, "
             f"{after}prompt {prompt_in_words(step.prompt)}{each}, "
             f"up to {_count(step.max_tokens, 'token')} of reply{_request(step.request)}"
+            f"{_warm_up(step)}"
         )
     if isinstance(step, LogprobsStep):
         beside = "" if step.at_once == 1 else f", {step.at_once} requests at once"
@@ -182,6 +183,13 @@ def step_in_words(step: Step) -> str:
             f"source folder '{step.folder}'"
         )
     return f"{len(step.branches)} branches at the same time"
+
+
+def _warm_up(step: TurnStep | CompleteStep | LoadStep) -> str:
+    if isinstance(step, LoadStep):
+        first = _count(step.warm_up, "request")
+        return f"; the first {first} are warm-up, not timed" if step.warm_up else ""
+    return "; warm-up, not timed" if step.warm_up else ""
 
 
 def _may_fail(step: TurnStep | CompleteStep | SlotStep) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchsuite.metrics.catalogue import CATALOGUE, Metric
+from benchsuite.metrics.catalogue import CATALOGUE, SLOPE, SLOPE_REQUESTS, Metric
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.scenario import (
     GateSpec,
@@ -132,7 +132,12 @@ class _Gate:
 
     def _check_matches(self, selector: Selector, names: tuple[str, ...]) -> None:
         series = self.declared.produced.label_sets(names, selector.name)
+        if self._short_slope(selector, names):
+            return
         if series is None or any(selector.accepts(selector.name, labels) for labels in series):
+            return
+        if self._only_warm_up(selector, names):
+            self.say(f"'{self.text}' selects a warm-up only, and its latency is not measured")
             return
         for matcher in selector.matchers:
             values = list(dict.fromkeys(labels[matcher.label] for labels in series))
@@ -151,6 +156,33 @@ class _Gate:
                     self.say(f"there is no turn {matcher.value}: {', '.join(counts)}")
                     return
         self.say(f"selector '{self.text}' selects nothing that the steps will make")
+
+    def _only_warm_up(self, selector: Selector, names: tuple[str, ...]) -> bool:
+        """Whether a selector would select, were it not for the warm-ups."""
+        warm_ups = (one for one in self.declared.produced.warm_ups if tuple(sorted(one)) == names)
+        return any(selector.accepts(selector.name, labels) for labels in warm_ups)
+
+    def _short_slope(self, selector: Selector, names: tuple[str, ...]) -> bool:
+        """Whether a slope is asked for over too few requests, which is then a problem."""
+        if selector.name != SLOPE:
+            return False
+        produced = self.declared.produced
+        counts = {"": produced.measured + sum(produced.loads.values())}
+        if names:
+            counts = {
+                name: count
+                for name, count in produced.loads.items()
+                if selector.accepts(SLOPE, {"step": name})
+            }
+        for name, count in counts.items():
+            if count < SLOPE_REQUESTS:
+                place = f"load '{name}' has" if name else "the steps make"
+                self.say(
+                    f"'{SLOPE}' needs at least {SLOPE_REQUESTS} requests after warm-up, and "
+                    f"{place} {count}"
+                )
+                return True
+        return False
 
     def _no_such(self, label: str, value: str, values: list[str]) -> str:
         if label == "session" and value in self.declared.sessions:

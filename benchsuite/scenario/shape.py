@@ -58,6 +58,9 @@ _MAX_TOKENS = Key(Whole(1, MAX_PROMPT_TOKENS), "Output limit in tokens; 16 unles
 _MAY_FAIL = Key(
     YesNo(), "Measure an error reply as http_status (200 without one) instead of failing the run."
 )
+_WARM_UP = Key(
+    YesNo(), "Leave its latency out of everything; its counts and its text are measured."
+)
 _FILE = Text(pattern=NAME_PATTERN, expected=f"a file name without folders: {NAME_EXPECTED}")
 
 _TURN = Record(
@@ -66,6 +69,7 @@ _TURN = Record(
         "user": Key(_PROMPT_USE, "The user's message.", required=True),
         "max_tokens": _MAX_TOKENS,
         "may_fail": _MAY_FAIL,
+        "warm_up": _WARM_UP,
     },
     doc="The session's next user message and the server's reply, over /v1/chat/completions.",
 )
@@ -77,6 +81,7 @@ _COMPLETE = Record(
         "slot": Key(_SLOT, "Pinned to this slot."),
         "request": Key(_REQUEST, "Further fields of the request."),
         "may_fail": _MAY_FAIL,
+        "warm_up": _WARM_UP,
     },
     doc="One raw prompt over /completion, outside any session.",
 )
@@ -94,6 +99,10 @@ _LOAD = Record(
         "prefix": Key(_PROMPT_USE, "Sent before every prompt, the same for all."),
         "max_tokens": _MAX_TOKENS,
         "request": Key(_REQUEST, "Further fields of the requests."),
+        "warm_up": Key(
+            Whole(0, MAX_LOAD_REQUESTS),
+            "So many first requests are left out of medians, rates and slopes; counts have them.",
+        ),
     },
     doc="Many raw prompts over /completion, measured as a whole: each of `concurrency` workers "
     "sends its next request once its last one is answered.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from benchsuite.metrics.catalogue import CATALOGUE, LOAD_ONLY
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     DEFAULT_FOLDER,
@@ -43,6 +44,10 @@ class Produced:
     named: dict[str, int] = field(default_factory=dict)  # `as` -> line
     logprobs: dict[str, int] = field(default_factory=dict)  # id of a logprobs step -> line
     embeddings: dict[str, int] = field(default_factory=dict)  # id of an embedding step -> line
+    # labels of turns and completes of warm-up, and how many others there are
+    warm_ups: list[dict[str, str]] = field(default_factory=list)
+    measured: int = 0
+    loads: dict[str, int] = field(default_factory=dict)  # load -> requests after its warm-up
     reference: str | None = ""  # variant that vectors are compared with; None: an unknown one
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
@@ -56,20 +61,27 @@ class Produced:
 
         None where the steps do not decide it (devices, caches).
         """
+        latency = CATALOGUE[metric].assume == "latency"
         if names == ("session", "turn"):
-            return [
+            turns = [
                 {"session": session, "turn": str(turn)}
                 for session, count in self.turns.items()
                 for turn in range(1, count + 1)
             ]
+            return [one for one in turns if not (latency and one in self.warm_ups)]
         if names == ("request",):
-            return [{"request": name} for name in self.requests]
+            requests = [{"request": name} for name in self.requests]
+            return [one for one in requests if not (latency and one in self.warm_ups)]
+        if names == () and latency and ("request",) in CATALOGUE[metric].labels:
+            return [{}] if self.measured else []  # the launch's median
         if names == ("copy", "request"):
             return [
                 {"copy": str(copy), "request": name}
                 for name, count in self.copies.items()
                 for copy in range(1, count + 1)
             ]
+        if names == ("step",) and metric in LOAD_ONLY:
+            return [{"step": name} for name in self.loads]
         if names == ("step",):
             return [{"step": name} for name in self.named]
         if names == ("against", "request"):
@@ -203,19 +215,29 @@ class StepBuilder:
 
     def _turn(self, found: Found, line: int) -> TurnStep:
         session = found.plain("session", "")
+        turn = self.produced.turns.get(session, 0) + 1
         if session:
             if session not in self._sessions:
                 at = found.value["session"].line
                 hint = remedy(session, self._sessions, "sessions")
                 self._problems.say(at, f"unknown session '{session}'{hint}")
-            self.produced.turns[session] = self.produced.turns.get(session, 0) + 1
+            self.produced.turns[session] = turn
         return TurnStep(
             session=session,
             user=self._prompts.resolve(found.get("user")) or PromptSpec(),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             may_fail=found.plain("may_fail", False),
+            warm_up=self._warm_up(found, {"session": session, "turn": str(turn)}),
             line=line,
         )
+
+    def _warm_up(self, found: Found, labels: dict[str, str]) -> bool:
+        """Whether a request is one of warm-up; all others count as measured."""
+        if found.plain("warm_up", False):
+            self.produced.warm_ups.append(labels)
+            return True
+        self.produced.measured += 1
+        return False
 
     def _complete(self, found: Found, line: int) -> CompleteStep:
         name = self._unique_id(found, line)
@@ -232,6 +254,7 @@ class StepBuilder:
             slot=found.plain("slot"),
             request=request,
             may_fail=found.plain("may_fail", False),
+            warm_up=self._warm_up(found, {"request": name}),
             line=line,
         )
 
@@ -242,6 +265,11 @@ class StepBuilder:
         if workers > requests:
             sentence = f"concurrency {workers} is above the {requests} requests in all"
             self._problems.say(line, f"load '{name}': {sentence}")
+        warm_up = found.plain("warm_up", 0)
+        if warm_up >= requests:
+            sentence = f"warm_up {warm_up} leaves none of the {requests} requests to measure"
+            self._problems.say(line, f"load '{name}': {sentence}")
+        self.produced.loads[name] = requests - warm_up
         return LoadStep(
             name=name,
             requests=requests,
@@ -251,6 +279,7 @@ class StepBuilder:
             same=bool(found.plain("same", False)),
             max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
             request=build_request(found.get("request"), self._problems),
+            warm_up=warm_up,
             line=line,
         )
 

@@ -7,6 +7,8 @@ evaluates     each of several completions is asked for by itself, and evaluated 
 leak          a reply ends with the one before it, of another conversation
 excess        replies with cached tokens claim 7 more of them
 refuses       every fifth raw completion is answered with 500
+grows         every raw completion leaves 1 MiB behind that is never freed
+fills         every raw completion leaves 1 MiB behind, until 16 MiB are full
 honest        nothing
 
 Counters would give most of these away at once, so /metrics is off, as without `--metrics`.
@@ -29,6 +31,8 @@ from typing import Any
 REPOSITORY = str(Path(__file__).parents[2])
 REFUSED_EVERY = 5
 EXTRA_CACHED = 7
+FULL = 16
+_MIB = 1024 * 1024
 
 
 class Lies:
@@ -39,6 +43,13 @@ class Lies:
         self._lock = threading.Lock()
         self._said = ""
         self._asked = 0
+        self._kept: list[bytes] = []
+
+    def keep(self) -> None:
+        """Hold on to 1 MiB more, where that is the lie."""
+        with self._lock:
+            if self.lie == "grows" or (self.lie == "fills" and len(self._kept) < FULL):
+                self._kept.append(os.urandom(_MIB))
 
     def refuse(self) -> bool:
         """Whether this request is refused."""
@@ -98,6 +109,8 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
                 self._answer(501, b'{"error":{"code":501,"message":"off"}}')
                 return
             generates = self.path in ("/completion", "/v1/chat/completions")
+            if self.path == "/completion":
+                lies.keep()
             if self.path == "/completion" and lies.refuse():
                 self._answer(500, b'{"error":{"code":500,"message":"no","type":"server_error"}}')
                 return

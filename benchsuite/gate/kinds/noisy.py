@@ -74,7 +74,14 @@ def _one_side(samples: Sequence[Sample], unit: str) -> Estimate:
         ends = [sorted(interval[i] for interval in own) for i in range(2)]
         low, high = (_middle(values) for values in ends)
         return Estimate(
-            median(samples), unit, 0, len(own), low, high, method="own interval", warnings=flags
+            median(samples),
+            unit,
+            0,
+            len(own),
+            low,
+            high,
+            method="interval of the value itself",
+            warnings=flags,
         )
     found = median_interval(numbers(samples), unit=unit)
     return msgspec.structs.replace(found, warnings=(*found.warnings, *flags))

@@ -54,3 +54,27 @@ def test_where_all_are_refused_only_that_is_measured() -> None:
     assert {m.name: m.value for m in measured} == {"requests_failed": 1}
     assert {u.reason for u in unmeasured} == {"no request of it was served"}
     assert len(unmeasured) == 8
+
+
+def test_a_warm_up_is_in_counts_and_nowhere_else() -> None:
+    """Medians and rates are of the requests after it, from the first of them sent to the last."""
+    warm = msgspec.structs.replace(one(900, 1000), warm_up=True)
+    load = Load("s", (warm, one(10, 20), one(30, 40)), (), 5_000 * MS)
+    measured, unmeasured = measure_load(load, "B", 1)
+    found = {m.name: m for m in measured}
+    assert unmeasured == []
+    assert found["prompt_tokens"].value == 12
+    assert found["output_tokens"].value == 12
+    assert found["ttft_ms"].value == pytest.approx(20)
+    assert found["ttft_ms"].source == "client clock, median of replies, 1 of warm-up left out"
+    assert found["requests_per_second"].value == pytest.approx(2 / 0.04)
+    assert found["output_tokens_per_second"].value == pytest.approx(8 / 0.04)
+
+
+def test_nothing_but_warm_up_is_no_rate() -> None:
+    """Where all others were refused."""
+    warm = msgspec.structs.replace(one(900, 1000), warm_up=True)
+    refused = Refused({"step": "s", "request": "2"}, 500, "no")
+    measured, unmeasured = measure_load(Load("s", (warm,), (refused,), MS), "B", 1)
+    assert not {"ttft_ms", "requests_per_second"} & {m.name for m in measured}
+    assert {u.reason for u in unmeasured} == {"no request of it was served after its warm-up"}
