@@ -30,6 +30,7 @@ _COMMANDS = {
     "clean": "Remove stored runs by age, number or size.",
     "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
+    "doctor": "Say whether this machine is fit to measure.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.client_health import ClientHealth, measure_lateness, server_cores
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.launch_medians import launch_medians
@@ -87,12 +88,15 @@ class Watch:
         self.growth = Growth()
         self.warm_ups = 0
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
+        self._health = ClientHealth(self._requests, server_cores() if owned else None)
+        self._sent = 0
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin sampling memory, and read the counters that later changes are held against."""
         if self._snapshots.sampler is not None:
             self._sampling = asyncio.ensure_future(self._snapshots.sampler.run())
+        self._health.start()
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
@@ -112,6 +116,9 @@ class Watch:
             self._sampling.cancel()
             await asyncio.gather(self._sampling, return_exceptions=True)
             self._sampling = None
+        self._health.stop()
+        for found in self._health.measure(self._variant, self._trial):
+            self.add(found)
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
         self.warnings += self._snapshots.warnings
@@ -120,10 +127,15 @@ class Watch:
     def sending(self, labels: dict[str, str], slot: int | None) -> None:
         """Remember a request until its reply comes."""
         self.in_flight.append((labels, slot))
+        self._sent += 1
+
+    def _requests(self) -> tuple[int, int]:
+        """How many requests are under way, and how many were sent so far."""
+        return len(self.in_flight), self._sent
 
     def served(self, served: Served) -> None:
         """Keep a reply in the journal at once, before anything else can fail."""
-        self.in_flight = [one for one in self.in_flight if one[0] != served.labels]
+        self._answered(served.labels)
         self._keep(
             "reply",
             variant=self._variant,
@@ -136,10 +148,13 @@ class Watch:
 
     def refused(self, refused: Refused) -> None:
         """Keep an error reply that was allowed; what it left in a slot may not be known."""
-        self.in_flight = [one for one in self.in_flight if one[0] != refused.labels]
+        self._answered(refused.labels)
         if refused.status != BAD_REQUEST:
             self._lost = self._lost or refused.message
         self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+
+    def _answered(self, labels: dict[str, str]) -> None:
+        self.in_flight = [one for one in self.in_flight if one[0] != labels]
 
     async def quiet(self, settled: Sequence[Settled]) -> None:
         """Settle what finished requests leave open: slots, measurements, counts.
@@ -188,9 +203,11 @@ class Watch:
             if problem is not None:
                 self._contradiction(f"{served.words}: {problem}")
         measured, unmeasured = measure_load(load, self._variant, self._trial)
+        labels = {"step": load.name}
+        measured += measure_lateness(load.lateness_ns, labels, self._variant, self._trial)
         self.measurements += measured
         self.unmeasured += unmeasured
-        self._measure_leaks({"step": load.name}, load.served)
+        self._measure_leaks(labels, load.served)
         if load.refused:
             first = load.refused[0]
             self.warnings.append(
