@@ -227,7 +227,7 @@ def _run_row(folder: str, stamp: str, record: RunRecord) -> tuple[object, ...]:
 
 def _unfit(record: RunRecord) -> list[str]:
     """The kinds of metrics (`latency`, `memory`) that this machine was not fit to measure."""
-    state = getattr(record, "machine_state", None)  # None in older records
+    state = record.machine_state
     return [] if state is None else sorted({kind for one in state.warnings for kind in one.strikes})
 
 

@@ -160,7 +160,7 @@ def test_a_request_is_in_flight_until_it_is_served() -> None:
 
 
 def test_a_refused_request_is_no_longer_in_flight() -> None:
-    """A crash in a later request is not laid at its door, nor is our health watched for its sake."""
+    """A later crash is not laid at its door, nor is our health watched for its sake."""
     watch = _watch([])
     watch.sending({"request": "big"}, None)
     watch.refused(Refused({"request": "big"}, 400, "exceeds the available context size"))
