@@ -1,4 +1,4 @@
-"""Secrets of other conversations in a reply; pure."""
+"""Secrets of conversations in a reply, others' and one's own; pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from benchsuite.client.reply import Reply
 from benchsuite.drive.driver import Served
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement
+
+_SOURCE = "reply content"
 
 
 def measure_leaks(
@@ -34,8 +36,20 @@ def measure_leaks(
             owners = " and ".join(names)
             warnings.append(f"{served.words}: the reply has the secret of session {owners}")
     unit = CATALOGUE["leaks"].unit
-    measured = Measurement("leaks", found, unit, variant, trial, labels, source="reply content")
+    measured = Measurement("leaks", found, unit, variant, trial, labels, source=_SOURCE)
     return measured, warnings
+
+
+def measure_own(
+    served: Served, secrets: Mapping[str, str], variant: str, trial: int
+) -> Measurement | None:
+    """Whether the reply to a session that has a secret says it; None for any other request."""
+    secret = secrets.get(served.labels.get("session", ""))
+    if secret is None:
+        return None
+    said = int(secret.casefold() in _said(served.reply))
+    unit = CATALOGUE["own_secrets"].unit
+    return Measurement("own_secrets", said, unit, variant, trial, served.labels, source=_SOURCE)
 
 
 def leaks_in(reply: Reply, session: str | None, secrets: Mapping[str, str]) -> list[str]:
@@ -46,7 +60,12 @@ def leaks_in(reply: Reply, session: str | None, secrets: Mapping[str, str]) -> l
         session: Whose reply it is; None for a request outside any session.
         secrets: By session.
     """
-    text = "\n".join([reply.text, *(copy.text for copy in reply.copies)]).casefold()
+    text = _said(reply)
     return [
         name for name, secret in secrets.items() if name != session and secret.casefold() in text
     ]
+
+
+def _said(reply: Reply) -> str:
+    """All that a reply says, its copies too, in lower case."""
+    return "\n".join([reply.text, *(copy.text for copy in reply.copies)]).casefold()

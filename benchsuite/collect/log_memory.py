@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from benchsuite.logform.builds import beyond_tested
-from benchsuite.logform.facts import CacheState, KvBuffer, KvSize, LogFacts, RsBuffer
+from benchsuite.logform.facts import Buffer, CacheState, KvBuffer, KvSize, LogFacts, RsBuffer
 from benchsuite.model.record import Measurement, Unmeasured
 
 SOURCE = "log"
@@ -24,7 +24,7 @@ _NO_CACHE_STATE = (
 
 
 _ADDRESS = re.compile(r"^([A-Za-z]+)(\d+)\[.*\]$")
-_Line = TypeVar("_Line", KvBuffer, RsBuffer)
+_Line = TypeVar("_Line", KvBuffer, RsBuffer, Buffer)
 
 
 def memory_measurements(
@@ -38,8 +38,8 @@ def memory_measurements(
         trial: Its repetition, from 1.
 
     Returns:
-        `kv_mib` in total, by device, by cache where there are several, by stream where streams
-        are printed, and of the draft context apart; `rs_mib`; `kv_cells`; `prompt_cache_mib` and
+        `weights_mib` by device; `kv_mib` in total, by device, by cache where there are several, by
+        stream where streams are printed, and of the draft context apart; `rs_mib`; `kv_cells`; `prompt_cache_mib` and
         how far it is over its limit. And what could not be measured, each with one sentence: KV
         that is unknown is never 0 and never partial.
     """
@@ -67,7 +67,8 @@ def memory_measurements(
             )
         )
 
-    label = _labels([*facts.kv_buffers, *facts.rs_buffers])
+    weights = [b for b in facts.load.buffers if b.kind == "model" and b.context == "target"]
+    label = _labels([*weights, *facts.kv_buffers, *facts.rs_buffers])
 
     def miss(name: str, reason: str, labels: dict[str, str] | None = None) -> None:
         unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels or {}))
@@ -98,6 +99,8 @@ def memory_measurements(
         target = [b for b in facts.rs_buffers if b.context == "target"]
         for (device,), mib, terms in _sum_by(target, lambda b: (label[b.device],)):
             add("rs_mib", mib, terms, {"device": device})
+    for (device,), mib, terms in _sum_by([b for b in weights if b.device], lambda b: (b.device,)):
+        add("weights_mib", mib, terms, {"device": label[device]})
     for name, value in _prompt_cache(facts.cache_state).items():
         if value is None:
             miss(name, _NO_CACHE_STATE)
@@ -176,7 +179,7 @@ def _add_kv_parts(
             add("kv_mib", mib, terms, {"cache": cache, "device": device, "stream": stream})
 
 
-def _labels(buffers: Sequence[KvBuffer | RsBuffer]) -> dict[str, str]:
+def _labels(buffers: Sequence[KvBuffer | RsBuffer | Buffer]) -> dict[str, str]:
     """Each device's name without the address that changes from launch to launch: `RPC0`.
 
     `RPC0[127.0.0.1:50952]` has both. The number is that of a server's device, so the devices of

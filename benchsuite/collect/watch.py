@@ -12,7 +12,7 @@ from benchsuite.collect.client_health import ClientHealth, measure_lateness, ser
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.launch_medians import launch_medians
-from benchsuite.collect.leaks import measure_leaks
+from benchsuite.collect.leaks import measure_leaks, measure_own
 from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
@@ -288,6 +288,8 @@ class Watch:
             return
         found, warnings = measure_leaks(batch, self.secrets, labels, self._variant, self._trial)
         self.measurements.append(found)
+        said = [measure_own(one, self.secrets, self._variant, self._trial) for one in batch]
+        self.measurements += [one for one in said if one is not None]
         self.warnings += warnings
 
     async def measure_excess(self) -> None:

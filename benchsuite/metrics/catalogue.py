@@ -99,6 +99,17 @@ _DECLARED = (
         analytic=True,
     ),
     _metric(
+        "weights_mib",
+        "MiB",
+        "equal",
+        "quantised",
+        "numerics",
+        "log",
+        (("device",),),
+        "Model weights on a device: the sum of the log's `model buffer size` lines. `CPU_Mapped` "
+        "are pages of the file itself.",
+    ),
+    _metric(
         "prompt_cache_mib",
         "MiB",
         "equal",
@@ -258,6 +269,17 @@ _DECLARED = (
         (*_REQUEST, ("step",)),
         "Secrets of other sessions (`secret`) that the reply contains; of a `load` step the sum "
         "over its replies. Measured where a session has a secret.",
+    ),
+    _metric(
+        "own_secrets",
+        "",
+        "equal",
+        "exact",
+        "config",
+        "http",
+        (("session", "turn"),),
+        "1 where the reply says its own session's `secret`, else 0: a server that says nothing, or "
+        "loses what it was told, leaks nothing either.",
     ),
     _metric(
         "distinct_texts",
