@@ -9,6 +9,10 @@ excess        replies with cached tokens claim 7 more of them
 refuses       every fifth raw completion is answered with 500
 grows         every raw completion leaves 1 MiB behind that is never freed
 fills         every raw completion leaves 1 MiB behind, until 16 MiB are full
+empty         chats say nothing of what they were told
+tells         every raw completion ends with a secret
+dies          aborts as soon as two requests are under way
+large         300 MiB are taken before the first request
 honest        nothing
 
 Counters would give most of these away at once, so /metrics is off, as without `--metrics`.
@@ -32,6 +36,7 @@ REPOSITORY = str(Path(__file__).parents[2])
 REFUSED_EVERY = 5
 EXTRA_CACHED = 7
 FULL = 16
+ASSERTION = "/src/llama-kv-cache.cpp:77: GGML_ASSERT(n_seqs == 1) failed"
 _MIB = 1024 * 1024
 
 
@@ -43,13 +48,25 @@ class Lies:
         self._lock = threading.Lock()
         self._said = ""
         self._asked = 0
-        self._kept: list[bytes] = []
+        self._under_way = 0
+        self._kept: list[bytes] = [os.urandom(300 * _MIB)] if lie == "large" else []
 
     def keep(self) -> None:
         """Hold on to 1 MiB more, where that is the lie."""
         with self._lock:
             if self.lie == "grows" or (self.lie == "fills" and len(self._kept) < FULL):
                 self._kept.append(os.urandom(_MIB))
+
+    def begin(self) -> bool:
+        """Count a request that generates; whether that is the end of the server."""
+        with self._lock:
+            self._under_way += 1
+            return self.lie == "dies" and self._under_way > 1
+
+    def end(self) -> None:
+        """Such a request is over."""
+        with self._lock:
+            self._under_way -= 1
 
     def refuse(self) -> bool:
         """Whether this request is refused."""
@@ -65,6 +82,11 @@ class Lies:
             self._more_cached(body)
         if self.lie == "leak":
             self._leak(body, state)
+        if self.lie == "tells" and "choices" not in body and body.get("content"):
+            body["content"] += " bebo"
+        for choice in body.get("choices") or [] if self.lie == "empty" else []:
+            if (choice.get("delta") or {}).get("content"):
+                choice["delta"]["content"] = "#"
         return body
 
     @staticmethod
@@ -119,6 +141,9 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
             if lies.lie == "evaluates" and copies > 1:
                 self._separately(asked, copies)
                 return
+            if generates and lies.begin():
+                os.write(2, ASSERTION.encode() + b"\n")
+                os.killpg(0, signal.SIGABRT)
             try:
                 upstream = self._ask(content)
             except ConnectionRefusedError:  # not listening yet
@@ -133,6 +158,8 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
             else:
                 self.wfile.write(reply.read())
             upstream.close()
+            if generates:
+                lies.end()
 
         def _separately(self, asked: dict[str, Any], copies: int) -> None:
             self.send_response(200)

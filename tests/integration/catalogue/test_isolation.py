@@ -29,6 +29,8 @@ def test_a_healthy_server_passes(desk: Desk) -> None:
         ("leak", "leaks", "the reply has the secret of session"),
         ("excess", "excess_cached_tokens", "is 7 tokens, but must be 0 tokens"),
         ("refuses", "requests_failed", "is 4, but must be 0"),
+        ("tells", "leaks", "request 1 of load others: the reply has the secret of session A"),
+        ("empty", "own_secrets", "is 0, but must be 1"),
     ],
 )
 def test_a_server_that_mixes_conversations_is_caught(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.desk import Desk, wrapper
+from tests.integration.desk import Desk, lying, wrapper
 
 pytestmark = pytest.mark.server
 
@@ -39,3 +39,11 @@ def test_one_thread_is_let_pass(desk: Desk) -> None:
     server = wrapper(desk.folder / "llama-server", ["--threads", "1"])
     done = desk.run("run", "lazy-memory", "--variant", "B", "--server", str(server))
     assert done.code == 0, done.text
+
+
+def test_memory_that_is_taken_before_any_use_is_caught(desk: Desk) -> None:
+    """Whatever comes later grows from there."""
+    server = lying(desk.folder / "llama-server", "large")
+    done = desk.run("run", "lazy-memory", "--variant", "B", "--server", str(server))
+    assert done.code == 1, done.text
+    assert "before any request there are weights, an empty cache and little else" in done.text

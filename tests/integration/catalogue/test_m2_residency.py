@@ -62,6 +62,12 @@ def test_an_rpc_server_is_a_device_like_another(desk: Desk) -> None:
     }
     logs = {path.name for path in Path(desk.folder).glob(".benchsuite/runs/*/rpc.*.log")}
     assert logs == {f"rpc.{variant}.1.log" for variant in ("R2", "RA", "RN", "RT")}
+    weights = {
+        m["variant"]: m["value"]
+        for m in record["measurements"]
+        if m["name"] == "weights_mib" and m["labels"]["device"] == "RPC0"
+    }
+    assert weights == {"R2": 1.53, "RA": 4.91, "RN": 4.91, "RT": 1.9}
 
 
 def test_kv_kept_from_the_device_is_found(desk: Desk) -> None:

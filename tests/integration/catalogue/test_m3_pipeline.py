@@ -40,11 +40,19 @@ def test_a_broken_pipeline_is_found(desk: Desk, extra: list[str], metric: str) -
     assert {variant for variant, _ in failed} == {"M"}
 
 
-def test_a_harmless_change_passes(desk: Desk) -> None:
-    """Other micro-batches than the ones asked for change nothing but time."""
+def test_batches_that_are_not_those_asked_for_are_found(desk: Desk) -> None:
+    """A build that ignores the flag has tried nothing."""
     server = conditional(
-        desk.folder / "llama-server", ["--ubatch-size 96"], ["--ubatch-size", "80"]
+        desk.folder / "llama-server", ["--ubatch-size 96"], ["--ubatch-size", "512"]
     )
+    done = desk.run("run", "m3-pipeline", "--variant", "M", "--server", str(server), *ONE_THREAD)
+    assert done.code == 4, done.text
+    assert "ubatch-size: asked for 96, the log says 512" in done.text
+
+
+def test_a_harmless_change_passes(desk: Desk) -> None:
+    """More threads for one way of cutting batches change nothing but time."""
+    server = conditional(desk.folder / "llama-server", ["--ubatch-size 96"], ["--threads", "2"])
     done = desk.run("run", "m3-pipeline", "--variant", "M", "--server", str(server), *ONE_THREAD)
     assert done.code == 0, done.text
 

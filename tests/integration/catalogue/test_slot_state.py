@@ -17,8 +17,23 @@ def test_it_passes_on_tiny_and_leaves_no_saved_slots(desk: Desk) -> None:
     assert sorted(path.name for path in run.iterdir()) == [
         "record.json",
         "samples.jsonl",
-        "server.default.1.log",
+        "server.B.1.log",
+        "server.U.1.log",
     ]
+
+
+def test_broken_files_harm_no_slot(desk: Desk) -> None:
+    """Each gets an error, and both slots serve on: on a healthy server `slot-damage` passes."""
+    done = desk.run("run", "slot-damage", "--server", "embedded")
+    assert done.code == 0, done.text
+
+
+def test_a_neighbour_that_loses_its_tokens_is_found(desk: Desk) -> None:
+    """A failed restore after which nothing is reused any more is no harmless one."""
+    server = wrapper(desk.folder / "llama-server", ["--no-cache-prompt"])
+    done = desk.run("run", "slot-damage", "--server", str(server))
+    assert done.code == 1, done.text
+    assert 'cached_tokens{request="neighbour-again"} >= 179' in done.text
 
 
 def test_a_restore_that_reuses_nothing_fails(desk: Desk) -> None:
@@ -54,7 +69,7 @@ def test_a_server_that_dies_is_no_error_reply(desk: Desk) -> None:
 
 def test_files_are_spoilt_only_in_a_folder_of_our_own(desk: Desk) -> None:
     """A folder that the user names may hold slots that are worth something."""
-    done = desk.run("run", "slot-state", "--set", f"slot-save-path={desk.folder}")
+    done = desk.run("run", "slot-damage", "--set", f"slot-save-path={desk.folder}")
     assert done.code == 2, done.text
     assert "spoils files only in the run's own folder" in done.text
     assert not (desk.folder / ".benchsuite").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchsuite.client.reply import Copy
-from benchsuite.collect.leaks import leaks_in, measure_leaks
+from benchsuite.collect.leaks import leaks_in, measure_leaks, measure_own
 from tests.unit.collect.test_explain import served
 
 SECRETS = {"A": "bebo", "B": "dazo kise"}
@@ -33,3 +33,17 @@ def test_leaks_are_counted_and_named() -> None:
     measured, warnings = measure_leaks(batch, SECRETS, {"step": "s"}, "B", 1)
     assert measured.value == 1
     assert warnings == ["request 0: the reply has the secret of session A"]
+
+
+def test_ones_own_secret_is_looked_for_too() -> None:
+    """1 where it is said, 0 where not; a request outside any session has none."""
+    told = served("r", "p", 0, reply=" nagi Bebo").served
+    told = msgspec.structs.replace(told, labels={"session": "A", "turn": "1"})
+    found = measure_own(told, SECRETS, "B", 1)
+    assert found is not None
+    assert (found.name, found.value, found.labels) == ("own_secrets", 1, told.labels)
+    silent = msgspec.structs.replace(told, labels={"session": "B", "turn": "1"})
+    found = measure_own(silent, SECRETS, "B", 1)
+    assert found is not None
+    assert found.value == 0
+    assert measure_own(served("r", "p", 0).served, SECRETS, "B", 1) is None

@@ -38,6 +38,7 @@ def test_one_cache_gives_total_device_and_cells() -> None:
     assert values("real_10434_plain") == {
         "kv_mib": 16.0,
         'kv_mib{device="CPU"}': 16.0,
+        'weights_mib{device="CPU_Mapped"}': 5.31,
         "kv_cells": 8192,
         "prompt_cache_mib": 0.527,
         "prompt_cache_over_limit_mib": 0.0,
@@ -54,6 +55,8 @@ def test_several_caches_are_told_apart() -> None:
         "kv_cells": 6144,
         'kv_cells{cache="full"}': 4096,
         'kv_cells{cache="swa"}': 2048,
+        'weights_mib{device="CPU_Mapped"}': 130.25,
+        'weights_mib{device="CPU_REPACK"}': 6.5,
     }
 
 
@@ -116,6 +119,7 @@ def test_streams_appear_only_where_they_are_printed() -> None:
         'kv_mib{device="CUDA0",stream="1"}': 64.0,
         'kv_mib{device="CUDA_Host",stream="0"}': 16.0,
         'kv_mib{device="CUDA_Host",stream="1"}': 16.0,
+        'weights_mib{device="CUDA0"}': 900.0,
         "kv_cells": 8192,
     }
 
