@@ -9,8 +9,8 @@ import msgspec
 from benchsuite.collect.process_memory import MemorySampler
 from benchsuite.drive.driver import Served
 
-_PAUSE_NS = 5_000_000
-"""Between readings: one takes about 0.2 ms, and is taken between a reply and the next request."""
+_PAUSE_NS = 10_000_000
+"""Between readings: one takes about 0.3 ms, and is taken between a reply and the next request."""
 
 
 class GrowthPoint(msgspec.Struct, frozen=True):

@@ -94,7 +94,7 @@ def against_limits(subject: Subject) -> list[Finding]:
                 expected,
                 observed,
                 state,
-                estimate=found.estimate,
+                estimate=_sourced(found.estimate, series),
             )
         )
     return findings
@@ -279,7 +279,8 @@ def _compare_stored(
         better=subject.metric.better,
         tolerance=subject.spec.regression,
     )
-    comparison = _with_source(comparison, series)
+    estimate = _sourced(comparison.estimate, series)
+    comparison = msgspec.structs.replace(comparison, estimate=estimate)
     info = file.info_for(subject.variant, series.text)
     differs = differences(info.seen, seen.record.info, subject.variant)
     # latency of another day blocks only where the scenario asks for it
@@ -306,15 +307,12 @@ def _compare_stored(
     return _finding("fail", reason, series.text, comparison, differs, level)
 
 
-def _with_source(comparison: Comparison, series: Series) -> Comparison:
-    """The comparison; of medians over a launch's requests it says which those are."""
-    estimate = comparison.estimate
+def _sourced(estimate: Estimate | None, series: Series) -> Estimate | None:
+    """The estimate; of medians over a launch's requests it says which those are."""
     if estimate is None or "median of" not in series.source:
-        return comparison
+        return estimate
     warnings = (*estimate.warnings, f"of each launch {series.source}")
-    return msgspec.structs.replace(
-        comparison, estimate=msgspec.structs.replace(estimate, warnings=warnings)
-    )
+    return msgspec.structs.replace(estimate, warnings=warnings)
 
 
 def _new_finding(

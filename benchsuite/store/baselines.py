@@ -34,7 +34,7 @@ class Sample(msgspec.Struct, frozen=True):
     value: Value
     quantum: float = 0.0  # print quantum of a quantised value, in the metric's unit
     terms: int = 1  # printed terms summed into it
-    # 95% interval of a value that is itself an estimate; of a run's values only, not stored
+    # 95% interval of a value that is itself an estimate, in the metric's unit; None for others
     interval: tuple[float, float] | None = None
 
 

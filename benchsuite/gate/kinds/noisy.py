@@ -54,6 +54,8 @@ class NoisyKind:
         if estimate.low is not None and estimate.high is not None:
             first, last = estimate.low, estimate.high
         if (low is None or first >= low) and (high is None or last <= high):
+            if estimate.candidate_n < len(samples):  # what could not be read is no pass
+                return Limits("inconclusive", estimate, "not every launch gave a value to judge")
             return Limits("pass", estimate)
         if (low is not None and last < low) or (high is not None and first > high):
             return Limits("fail", estimate)

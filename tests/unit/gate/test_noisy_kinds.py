@@ -183,6 +183,16 @@ def test_a_value_with_its_own_interval_is_judged_by_it() -> None:
     assert kind.limits([*sure, *vague, *vague], None, 0.2).outcome == "inconclusive"
 
 
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_limits_do_not_pass_what_was_not_read(odd: float) -> None:
+    """Four good launches and one without a value, and one without any."""
+    kind = KINDS["memory"]
+    for values in ((*_STEADY, odd), (odd,), (90.0, odd)):
+        found = kind.limits(samples(*values), None, 1000)
+        assert found.outcome == "inconclusive"
+        assert found.sentence
+
+
 @pytest.mark.parametrize("kind", ["memory", "latency"])
 @pytest.mark.parametrize("odd", [0.0, -3.0, math.inf, -math.inf, math.nan])
 def test_odd_values_are_no_verdict_by_accident(kind: _KIND, odd: float) -> None:
