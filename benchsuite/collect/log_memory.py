@@ -40,8 +40,8 @@ def memory_measurements(
     Returns:
         `weights_mib` by device; `kv_mib` in total, by device, by cache where there are several, by
         stream where streams are printed, and of the draft context apart; `rs_mib`; `kv_cells`;
-        `prompt_cache_mib` and how far it is over its limit. And what could not be measured, each with one sentence: KV
-        that is unknown is never 0 and never partial.
+        `prompt_cache_mib` and how far it is over its limit. And what could not be measured, each
+        with one sentence: KV that is unknown is never 0 and never partial.
     """
     measured: list[Measurement] = []
     unmeasured: list[Unmeasured] = []
