@@ -28,6 +28,7 @@ _COMMANDS = {
     "diff": "Compare two runs, baseline folders or git revisions.",
     "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
+    "doctor": "Say whether this machine is fit to measure.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
 

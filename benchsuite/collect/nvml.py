@@ -6,8 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from benchsuite.collect.gpu import GpuDevice, GpuError, GpuProcess, Nvml
+from benchsuite.collect.gpu_clocks import GpuClocks, NvmlClocks
 
 _Answer = TypeVar("_Answer")
+
+
+_SM_CLOCK = 1  # NVML_CLOCK_SM
+_POWER, _THERMAL = 0, 1  # NVML_PERF_POLICY_*
+_REASONS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",  # its name before driver 535
+)
 
 
 def load_nvml() -> Nvml:
@@ -16,6 +25,15 @@ def load_nvml() -> Nvml:
     Raises:
         GpuError: nvidia-ml-py is not installed, or there is no driver.
     """
+    return _load()
+
+
+def load_nvml_clocks() -> NvmlClocks:
+    """The same, for the questions about clocks."""
+    return _load()
+
+
+def _load() -> _Nvml:
     try:
         import pynvml
     except ImportError as error:
@@ -47,6 +65,31 @@ class _Nvml:
     def used_bytes(self, uuid: str) -> int:
         """The memory in use on a device or MIG instance."""
         return self._ask(f"does not tell the memory of {uuid}", lambda: self._used(uuid))
+
+    def clocks(self, uuid: str) -> GpuClocks:
+        """Clocks and throttling of a device; what it does not support is None."""
+        library = self._library
+        handle = self._ask(f"does not know {uuid}", lambda: self._handle(uuid))
+
+        def told(names: Sequence[str], *arguments: Any) -> Any:
+            for name in names:
+                try:
+                    return getattr(library, name)(handle, *arguments)
+                except (AttributeError, library.NVMLError):
+                    continue  # neither this version nor this device needs to have it
+            return None
+
+        def slowed_ns(policy: int) -> int | None:
+            status = told(("nvmlDeviceGetViolationStatus",), policy)
+            return None if status is None else int(status.violationTime)
+
+        return GpuClocks(
+            clock_mhz=told(("nvmlDeviceGetClockInfo",), _SM_CLOCK),
+            top_clock_mhz=told(("nvmlDeviceGetMaxClockInfo",), _SM_CLOCK),
+            reasons=told(_REASONS),
+            thermal_ns=slowed_ns(_THERMAL),
+            power_ns=slowed_ns(_POWER),
+        )
 
     def _devices(self) -> list[GpuDevice]:
         library = self._library

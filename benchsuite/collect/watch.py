@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.collect.client_health import ClientHealth, measure_lateness, server_cores
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.launch_medians import launch_medians
@@ -87,12 +88,15 @@ class Watch:
         self.growth = Growth()
         self.warm_ups = 0
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
-        self._sampling: asyncio.Task[None] | None = None
+        self._health = ClientHealth(self._requests, server_cores() if owned else None)
+        self._sent = 0
+        self._sampling: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin sampling memory, and read the counters that later changes are held against."""
         if self._snapshots.sampler is not None:
-            self._sampling = asyncio.ensure_future(self._snapshots.sampler.run())
+            self._sampling.append(asyncio.ensure_future(self._snapshots.sampler.run()))
+        self._sampling.append(asyncio.ensure_future(self._health.run()))
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
@@ -108,10 +112,13 @@ class Watch:
 
     async def stop(self) -> None:
         """End sampling; what was measured stays."""
-        if self._sampling is not None:
-            self._sampling.cancel()
-            await asyncio.gather(self._sampling, return_exceptions=True)
-            self._sampling = None
+        for task in self._sampling:
+            task.cancel()
+        if self._sampling:
+            await asyncio.gather(*self._sampling, return_exceptions=True)
+            self._sampling.clear()
+            for found in self._health.measure(self._variant, self._trial):
+                self.add(found)
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
         self.warnings += self._snapshots.warnings
@@ -120,10 +127,15 @@ class Watch:
     def sending(self, labels: dict[str, str], slot: int | None) -> None:
         """Remember a request until its reply comes."""
         self.in_flight.append((labels, slot))
+        self._sent += 1
+
+    def _requests(self) -> tuple[int, int]:
+        """How many requests are under way, and how many were sent so far."""
+        return len(self.in_flight), self._sent
 
     def served(self, served: Served) -> None:
         """Keep a reply in the journal at once, before anything else can fail."""
-        self.in_flight = [one for one in self.in_flight if one[0] != served.labels]
+        self._answered([served])
         self._keep(
             "reply",
             variant=self._variant,
@@ -134,6 +146,10 @@ class Watch:
         if served.measured:
             self.growth.finished(served, self._snapshots.sampler)
 
+    def _answered(self, settled: Sequence[Served | Refused]) -> None:
+        labels = [one.labels for one in settled]
+        self.in_flight = [one for one in self.in_flight if one[0] not in labels]
+
     async def quiet(self, settled: Sequence[Settled]) -> None:
         """Settle what finished requests leave open: slots, measurements, counts.
 
@@ -141,6 +157,7 @@ class Watch:
             ServerLiedError: On a server of ours, where counts contradict each other or a slot
                 other than the one asked for has served; or it is not healthy after an error.
         """
+        self._answered([one for one in settled if isinstance(one, Refused)])
         batch = [one for one in settled if isinstance(one, Served)]
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
@@ -174,6 +191,7 @@ class Watch:
         Raises:
             ServerLiedError: On a server of ours, where counts contradict each other.
         """
+        self._answered(load.refused)
         for refused in load.refused:
             self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
             if refused.status != BAD_REQUEST:
@@ -185,9 +203,11 @@ class Watch:
             if problem is not None:
                 self._contradiction(f"{served.words}: {problem}")
         measured, unmeasured = measure_load(load, self._variant, self._trial)
+        labels = {"step": load.name}
+        measured += measure_lateness(load.lateness_ns, labels, self._variant, self._trial)
         self.measurements += measured
         self.unmeasured += unmeasured
-        self._measure_leaks({"step": load.name}, load.served)
+        self._measure_leaks(labels, load.served)
         if load.refused:
             first = load.refused[0]
             self.warnings.append(

@@ -7,6 +7,7 @@ is handed in.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -120,6 +121,9 @@ class Load(msgspec.Struct, frozen=True):
     served: tuple[Served, ...]  # in the order in which they were finished
     refused: tuple[Refused, ...]
     wall_ns: int  # from before the first request to after the last reply
+    # nanoseconds from each served request being due to its being on its way, a cap of the rate
+    # left out; in the order of `served`
+    lateness_ns: tuple[int, ...] = ()
 
 
 def _nothing(labels: dict[str, str], slot: int | None) -> None:
@@ -248,26 +252,30 @@ class Driver:
     async def _load(self, step: LoadStep) -> Load:
         served: list[Served] = []
         refused: list[Refused] = []
+        lateness_ns: list[int] = []
         fields = {**_fields(step.request, None), "n_predict": step.max_tokens}
 
-        async def ask(number: int) -> None:
+        async def ask(number: int, due_ns: int) -> int:
             labels = {"step": step.name, "request": str(number + 1)}
             prompt = await self._prompts.text(step.prompt_of(number), self._client.tokenise)
             if step.prefix is not None:
                 prefix = await self._prompts.text(step.prefix, self._client.tokenise)
                 prompt = f"{prefix} {prompt}"
+            self._hooks.sending(labels, None)
             try:
                 reply = await self._client.complete(prompt, fields)
             except RequestRefusedError as error:
                 refused.append(Refused(labels, error.status, error.message))
-                return
+                return time.monotonic_ns()
             sent = _sent(step.request, prompt=prompt)
             alone, warm_up = step.concurrency == 1, number < step.warm_up
             served.append(Served(labels, reply, None, alone, sent, warm_up=warm_up))
+            lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
             self._hooks.served(served[-1])
+            return reply.stamps.end_ns
 
         wall_ns = await closed_loop(step.requests, step.concurrency, ask)
-        return Load(step.name, tuple(served), tuple(refused), wall_ns)
+        return Load(step.name, tuple(served), tuple(refused), wall_ns, tuple(lateness_ns))
 
     async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served | Refused:
         labels = self._labels(step)

@@ -7,14 +7,17 @@ import time
 from collections.abc import Awaitable, Callable
 
 
-async def closed_loop(requests: int, workers: int, ask: Callable[[int], Awaitable[None]]) -> int:
+async def closed_loop(
+    requests: int, workers: int, ask: Callable[[int, int], Awaitable[int]]
+) -> int:
     """Ask for every request once, `workers` at a time, in the order of their numbers.
 
     Args:
         requests: How many in all.
         workers: How many at once.
-        ask: Sends request n, from 0, and returns when it is answered. What it raises ends the
-            loop: the others are cancelled.
+        ask: Sends request n, from 0, which is due at the nanosecond given, and returns when it is
+            answered, with the nanosecond of the answer: the worker's next request is due then.
+            What it raises ends the loop: the others are cancelled.
 
     Returns:
         Nanoseconds from before the first request to after the last answer.
@@ -22,8 +25,9 @@ async def closed_loop(requests: int, workers: int, ask: Callable[[int], Awaitabl
     numbers = iter(range(requests))
 
     async def work() -> None:
+        due_ns = started_ns
         for number in numbers:  # shared: each number is taken by one worker
-            await ask(number)
+            due_ns = await ask(number, due_ns)
 
     started_ns = time.monotonic_ns()
     tasks = [asyncio.ensure_future(work()) for _ in range(workers)]

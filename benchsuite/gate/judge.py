@@ -13,7 +13,9 @@ import msgspec
 from benchsuite.errors import ScenarioError
 from benchsuite.gate.analytic import against_analytic, unjudgeable
 from benchsuite.gate.causes import with_cause
+from benchsuite.gate.client_health import with_client_health
 from benchsuite.gate.growth import against_snapshot
+from benchsuite.gate.machine import with_machine_state
 from benchsuite.gate.rules import (
     Finding,
     Subject,
@@ -101,8 +103,14 @@ def judge(
                 subject.place,
             )
             findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
-            results.append(_result(own, [with_cause(f, own, seen) for f in findings]))
+            results.append(_result(own, [_explained(f, own, seen) for f in findings]))
     return tuple(results)
+
+
+def _explained(finding: Finding, subject: Subject, seen: Seen) -> Finding:
+    """A finding with its cause, and with what makes it doubtful."""
+    doubted = with_machine_state(with_client_health(finding, subject, seen), subject, seen)
+    return with_cause(doubted, subject, seen)
 
 
 def _is_own_reference(selector: Selector, variant: str, seen: Seen) -> bool:

@@ -520,6 +520,39 @@ _DECLARED = (
         ((),),
         "From starting the process to the first healthy answer.",
     ),
+    _metric(
+        "event_loop_lag_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        ((),),
+        "How late our own client answers an event that comes at a random moment while requests are "
+        "under way: the sum of L*L/2 / time, for each time L that its event loop was held up.",
+    ),
+    _metric(
+        "client_cpu_share",
+        "",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        ((),),
+        "CPU time of our own client while requests are under way / time of the cores on which a "
+        "server that we launched may run.",
+    ),
+    _metric(
+        "send_lateness_ms",
+        "ms",
+        "lower",
+        "latency",
+        "machine",
+        "client",
+        _STEP,
+        "From the answer to a worker's request in a `load` step to its next request being on its "
+        "way, the median over requests; a cap of the rate is left out.",
+    ),
 )
 
 SLOPE = "anon_mib_per_request"
@@ -533,6 +566,9 @@ LAUNCH_MEDIANS = tuple(
     m.name for m in _DECLARED if m.assume == "latency" and _LAUNCH[1] in m.labels
 )
 """Latencies of requests, of which a launch has a median without labels."""
+
+CLIENT_HEALTH = frozenset({"event_loop_lag_ms", "client_cpu_share", "send_lateness_ms"})
+"""Metrics of our own client: they tell whether others can be believed, and are no baseline."""
 
 CATALOGUE: dict[str, Metric] = {metric.name: metric for metric in _DECLARED}
 """Every metric by name."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from benchsuite.model.machine import MachineState
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 
 RECORD_SCHEMA = 1
@@ -253,6 +254,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     baseline: str | None = None  # where the baselines came from
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
+    machine_state: MachineState | None = None  # None in older records
 
     @property
     def excused(self) -> frozenset[str]:

@@ -19,10 +19,12 @@ from types import FrameType
 
 import msgspec
 
+from benchsuite.collect.machine_state import begin_state, end_state
 from benchsuite.drive.prompts import PromptBook
 from benchsuite.errors import BenchsuiteError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.known_issues import settle
+from benchsuite.gate.machine import machine_warnings
 from benchsuite.gate.verdict import verdict
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
@@ -31,6 +33,7 @@ from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
+from benchsuite.pipeline.machine import gpu_source
 from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
 from benchsuite.pipeline.vectors import RunVectors
@@ -63,6 +66,13 @@ class RunState:
         self.interrupted = False
         self.started_at = dt.datetime.now(dt.UTC)
         self.started_s = time.monotonic()
+        self.gpus = gpu_source(prepared.plan)
+        self.machine_state = begin_state(gpus=self.gpus)
+
+    def end_machine_state(self) -> None:
+        """What the machine was like, once every server has ended."""
+        owned = not self.prepared.plan.deployment.attached
+        self.machine_state = end_state(self.machine_state, owned=owned, gpus=self.gpus)
 
     def record(self, run_id: str) -> RunRecord:
         """Everything seen so far, without gates and verdict."""
@@ -90,6 +100,7 @@ class RunState:
             ),
             interrupted=self.interrupted,
             warnings=self.prepared.warnings,
+            machine_state=self.machine_state,
         )
 
 
@@ -111,6 +122,7 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
             asyncio.run(_drive_all(run, folder, journal))
         finally:
             progress.close()
+        run.end_machine_state()
         record = run.record(folder.id)
         try:
             finished = _judged(prepared, record, folder.path)
@@ -133,6 +145,7 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
         gates=settled.gates,
         known_issues=settled.issues,
         baseline=baselines.source,
+        warnings=(*record.warnings, *machine_warnings(record.machine_state, settled.gates)),
     )
     found = verdict(
         judged,

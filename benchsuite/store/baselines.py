@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from benchsuite.metrics.catalogue import CATALOGUE, Scope
+from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, Scope
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord, Value
 from benchsuite.store.decode import decode_baseline_file
@@ -155,7 +155,7 @@ def samples_by_variant(
 
     Args:
         measurements: Of one run; in any order.
-        scope: Only this scope's; None is all known metrics.
+        scope: Only what a baseline of this scope holds; None is all known metrics.
     """
     ordered = sorted(measurements, key=lambda m: m.trial)
     found: dict[str, dict[str, list[Sample]]] = {}
@@ -163,6 +163,8 @@ def samples_by_variant(
         own = scope_of(m.name, tuple(m.labels))
         if own is None or (scope is not None and own != scope):
             continue
+        if scope is not None and m.name in CLIENT_HEALTH:
+            continue  # tells of ourselves, not of the server
         sample = Sample(m.value, m.quantum, m.terms)
         found.setdefault(m.variant, {}).setdefault(series_of(m), []).append(sample)
     return {v: {s: tuple(values) for s, values in rows.items()} for v, rows in found.items()}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from benchsuite.collect.gpu import GpuDevice, GpuError, GpuProcess
-from benchsuite.collect.nvml import load_nvml
+from benchsuite.collect.gpu_clocks import GpuClocks
+from benchsuite.collect.nvml import load_nvml, load_nvml_clocks
 
 
 class NvmlError(Exception):
@@ -41,6 +42,11 @@ class Library:
                 SimpleNamespace(pid=8, usedGpuMemory=None),
             ],
             "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=4096, total=8192),
+            "nvmlDeviceGetClockInfo": 1500,
+            "nvmlDeviceGetMaxClockInfo": 1980,
+            "nvmlDeviceGetCurrentClocksEventReasons": 4,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 4,
+            "nvmlDeviceGetViolationStatus": SimpleNamespace(referenceTime=5, violationTime=9),
         }
         return lambda *args: answers[name]
 
@@ -85,6 +91,23 @@ def test_every_error_names_what_failed(
 
     with pytest.raises(GpuError, match=f"NVML {words}.*: GPU is lost"):
         ask()
+
+
+@pytest.mark.parametrize(
+    ("failing", "clocks"),
+    [
+        ("", GpuClocks(1500, 1980, 4, 9, 9)),
+        ("nvmlDeviceGetClockInfo", GpuClocks(None, 1980, 4, 9, 9)),
+        ("nvmlDeviceGetCurrentClocksEventReasons", GpuClocks(1500, 1980, 4, 9, 9)),
+        ("nvmlDeviceGetViolationStatus", GpuClocks(1500, 1980, 4, None, None)),
+    ],
+)
+def test_clocks_that_a_device_does_not_tell_are_none(
+    monkeypatch: pytest.MonkeyPatch, failing: str, clocks: GpuClocks
+) -> None:
+    """Each question by itself; the throttle reasons also by their older name."""
+    monkeypatch.setitem(sys.modules, "pynvml", Library(failing=failing))
+    assert load_nvml_clocks().clocks("GPU-1") == clocks
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

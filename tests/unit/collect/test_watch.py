@@ -99,6 +99,24 @@ def _value(watch: Watch, name: str) -> object:
     return next((m.value for m in watch.measurements if m.name == name), None)
 
 
+def test_a_refused_request_is_no_longer_under_way() -> None:
+    """Nor would the client's health be watched between later requests for its sake."""
+    labels = {"session": "A", "turn": "1"}
+    watch = Watch(
+        cast(LlamaClient, Counters(None)),
+        "B",
+        1,
+        log=None,
+        pids=None,
+        keep=lambda *_, **__: None,
+        owned=True,
+    )
+    watch.sending(labels, None)
+    watch.sending({"session": "B", "turn": "1"}, None)
+    asyncio.run(watch.quiet([Refused(labels, 400, "too large")]))
+    assert watch.in_flight == [({"session": "B", "turn": "1"}, None)]
+
+
 def test_the_slot_of_a_chat_is_read_from_the_logs_timings(tmp_path: Path) -> None:
     """The reply does not name it; the log's line with the same counts and times does."""
     assert _value(_watch([_served()], log=tmp_path / "log"), "slot") == 1

@@ -314,6 +314,8 @@ def test_a_load_sends_every_request_once_and_no_more_at_a_time() -> None:
     assert sorted(s.labels["request"] for s in load.served) == [str(i) for i in range(1, 8)]
     assert seen.served == list(load.served)
     assert load.served[0].words.endswith(" of load many")
+    assert len(load.lateness_ns) == 7
+    assert sorted(labels["request"] for labels, _ in seen.sending) == list("1234567")
 
 
 def test_a_load_of_the_same_prompt_sends_one_text() -> None:
