@@ -100,6 +100,8 @@ def test_names_on_the_architecture_page_exist() -> None:
     for name in re.findall(r"`([A-Za-z_][\w./]*)`", page):
         if name.endswith(".py"):
             assert (PACKAGE / name).is_file(), name
+        elif name.endswith(".md"):
+            assert (ROOT / name).is_file(), name
         elif name in RANK:
             known = (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()
             assert known, name

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchsuite.stats.medians import difference_of_medians, standard_error
+from benchsuite.stats.medians import difference_of_medians, median_interval, standard_error
 
 # Both examples and their results are those of `ci.median2` in R's statpsych 1.6.0 and 2.0.0
 # (Bonett and Price 2002).
@@ -85,3 +85,20 @@ def test_a_shift_leaves_the_error(values: list[float], shift: float) -> None:
     """The standard error is about the spread alone."""
     moved = standard_error([v + shift for v in values])
     assert moved == pytest.approx(standard_error(values), rel=1e-6, abs=1e-3)
+
+
+def test_one_sides_median_has_its_own_interval() -> None:
+    """The first example's median of 34.5 with its standard error."""
+    found = median_interval(_SHORT[0], unit="ms")
+    assert (found.value, found.baseline_n, found.candidate_n) == (34.5, 0, 10)
+    assert found.low is not None
+    assert found.high is not None
+    reach = 1.959964 * standard_error(_SHORT[0])
+    assert (found.low, found.high) == pytest.approx((34.5 - reach, 34.5 + reach))
+    few = median_interval([1.0, math.inf])
+    assert few.value == 1
+    assert few.warnings == (
+        "1 value left out: missing or not finite",
+        "1 launch: an interval needs 5",
+    )
+    assert median_interval([]).value is None
