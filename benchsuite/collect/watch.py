@@ -90,13 +90,13 @@ class Watch:
         self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
-        self._sampling: list[asyncio.Task[None]] = []
+        self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin sampling memory, and read the counters that later changes are held against."""
         if self._snapshots.sampler is not None:
-            self._sampling.append(asyncio.ensure_future(self._snapshots.sampler.run()))
-        self._sampling.append(asyncio.ensure_future(self._health.run()))
+            self._sampling = asyncio.ensure_future(self._snapshots.sampler.run())
+        self._health.start()
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
@@ -112,13 +112,13 @@ class Watch:
 
     async def stop(self) -> None:
         """End sampling; what was measured stays."""
-        for task in self._sampling:
-            task.cancel()
-        if self._sampling:
-            await asyncio.gather(*self._sampling, return_exceptions=True)
-            self._sampling.clear()
-            for found in self._health.measure(self._variant, self._trial):
-                self.add(found)
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await asyncio.gather(self._sampling, return_exceptions=True)
+            self._sampling = None
+        self._health.stop()
+        for found in self._health.measure(self._variant, self._trial):
+            self.add(found)
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
         self.warnings += self._snapshots.warnings

@@ -122,7 +122,7 @@ class Load(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...]
     wall_ns: int  # from before the first request to after the last reply
     # nanoseconds from each served request being due to its being on its way, a cap of the rate
-    # left out; in the order of `served`
+    # and warm-up left out; in the order in which they were finished
     lateness_ns: tuple[int, ...] = ()
 
 
@@ -270,7 +270,8 @@ class Driver:
             sent = _sent(step.request, prompt=prompt)
             alone, warm_up = step.concurrency == 1, number < step.warm_up
             served.append(Served(labels, reply, None, alone, sent, warm_up=warm_up))
-            lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
+            if not warm_up:
+                lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
             self._hooks.served(served[-1])
             return reply.stamps.end_ns
 

@@ -12,14 +12,14 @@ import msgspec
 
 from benchsuite.gate.rules import Finding, Subject
 from benchsuite.gate.seen import Seen
-from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, Metric
+from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, SLOPE, Metric
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.machine import MachineFinding, MachineState, Struck
 from benchsuite.model.scenario import GateSpec
 from benchsuite.model.verdict import GateResult
 
-_SWAP_PROOF = frozenset({"anon_mib", "gpu_mib"})
-"""`anon_mib` counts what was swapped out; a GPU's memory is never."""
+_SWAP_PROOF = frozenset({"anon_mib", SLOPE, "gpu_mib"})
+"""`anon_mib`, and its growth, count what was swapped out; a GPU's memory is never."""
 
 
 def with_machine_state(finding: Finding, subject: Subject, seen: Seen) -> Finding:

@@ -559,7 +559,15 @@ SLOPE = "anon_mib_per_request"
 SLOPE_REQUESTS = 64
 """Fewest requests over which growth is told from the first filling of caches."""
 
-LOAD_ONLY = frozenset((SLOPE, "requests_failed", "requests_per_second", "output_tokens_per_second"))
+LOAD_ONLY = frozenset(
+    (
+        SLOPE,
+        "requests_failed",
+        "requests_per_second",
+        "output_tokens_per_second",
+        "send_lateness_ms",
+    )
+)
 """Metrics of which the label `step` names `load` steps alone."""
 
 LAUNCH_MEDIANS = tuple(

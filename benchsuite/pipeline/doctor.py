@@ -18,7 +18,7 @@ from benchsuite.collect.machine_state import read_machine
 from benchsuite.collect.timer import judge_timer
 from benchsuite.errors import BenchsuiteError, ExitCode, UsageError
 from benchsuite.gate.client_health import client_doubt
-from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.catalogue import CATALOGUE, LAUNCH_MEDIANS
 from benchsuite.model.machine import Diagnosis, MachineFinding, Noise
 from benchsuite.model.record import Measurement, RunRecord
 from benchsuite.pipeline.options import RunOptions
@@ -47,12 +47,12 @@ _METRICS = (
     "decode_tokens_per_second",
     "output_tokens_per_second",
 )
-_WARM_UP = "warm"
+_LOAD = "crowd"
 _SCENARIO = """
 title: how much do launches of one server differ?
 server: {parallel: 2, ctx-size: {min: 512, per: slot}}
 steps:
-  - complete: {id: warm, prompt: {tokens: 200, seed: 1}, max_tokens: 8}
+  - complete: {id: warm, warm_up: true, prompt: {tokens: 200, seed: 1}, max_tokens: 8}
   - complete: {id: one, prompt: {tokens: 200, seed: 2}, max_tokens: 48}
   - complete: {id: two, prompt: {tokens: 200, seed: 3}, max_tokens: 48}
   - complete: {id: three, prompt: {tokens: 200, seed: 4}, max_tokens: 48}
@@ -128,16 +128,17 @@ def noise_of(measurements: Sequence[Measurement]) -> tuple[Noise, ...]:
     """How much each latency metric differs between launches.
 
     Args:
-        measurements: Of one variant whose trials are fresh launches of one server; those of the
-            warm-up request are left out.
+        measurements: Of one variant whose trials are fresh launches of one server; of requests
+            each launch's own median counts.
     """
     found = []
     for name in _METRICS:
-        by_trial: dict[int, list[float]] = {}
-        for m in measurements:
-            if m.name == name and m.labels.get("request") != _WARM_UP and m.value:
-                by_trial.setdefault(m.trial, []).append(float(m.value))
-        values = {trial: statistics.median(sorted(by_trial[trial])) for trial in sorted(by_trial)}
+        values = {
+            m.trial: float(m.value)
+            for m in measurements
+            if m.name == name and m.labels in ({}, {"step": _LOAD}) and m.value
+            if (name in LAUNCH_MEDIANS) == (not m.labels)
+        }
         if values:
             found.append(_noise(name, values))
     return tuple(found)
