@@ -14,10 +14,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from benchsuite.errors import ExitCode
+from benchsuite.gate.client_health import client_doubt
 from benchsuite.gate.compared import OTHER_SIDE, default_gates
 from benchsuite.gate.differs import differences
 from benchsuite.gate.judge import SEVERITY, bar_of, judge, subject_of
 from benchsuite.gate.known_issues import settle
+from benchsuite.gate.machine import machine_warnings, with_machine_state
 from benchsuite.gate.racing import Racing
 from benchsuite.gate.rules import Finding, Subject, against_limits, against_stored
 from benchsuite.gate.seen import Seen
@@ -80,7 +82,15 @@ def judge_sides(
         candidate=sides[CANDIDATE],
         differs=differs,
         gates=gates,
-        warnings=tuple(dict.fromkeys((*record.warnings, *judging.notes()))),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *record.warnings,
+                    *judging.notes(),
+                    *machine_warnings(sides[CANDIDATE].machine_state, gates),
+                )
+            )
+        ),
     )
     judged = msgspec.structs.replace(judged, verdict=side_verdict(judged))
     settled = [g for g in own if g.outcome in ("fail", "error") and g.level == "block"]
@@ -275,7 +285,7 @@ class _Judging:
         elif _limits(question.subject.spec):
             answers = _likeness(question)
         else:
-            answers = answer(question)
+            answers = [_doubted(question, one) for one in answer(question)]
         worst = min(answers, key=lambda one: SEVERITY.index(one.finding.outcome))
         waits = max(one.waits_for for one in answers)
         result = self._told(question, worst, answers)
@@ -351,6 +361,28 @@ class _Judging:
         if _limits(spec):
             return words
         return "equal on both sides" if spec.equals_baseline else f"{words} side"
+
+
+def _doubted(question: Question, one: Answer) -> Answer:
+    """The answer, inconclusive where our own client or the machine's state made it what it is."""
+    subject, finding = question.subject, one.finding
+    if finding.outcome not in ("pass", "fail") or finding.state == "missing":
+        return one
+    for side, seen in ((BASELINE, question.baseline), (CANDIDATE, question.candidate)):
+        for series in question.series(side).values():
+            measured = seen.record.measurements
+            doubt = client_doubt(measured, series.name, series.labels, subject.variant)
+            if doubt is not None:
+                reason = (
+                    f"on the {side} side {doubt}; measure again with less beside it (without "
+                    f"that: {finding.reason})"
+                ).replace(" in trial ", " in pair ")
+                doubted = msgspec.structs.replace(
+                    finding, outcome="inconclusive", state="inconclusive", reason=reason
+                )
+                return msgspec.structs.replace(one, finding=doubted)
+    found = with_machine_state(finding, subject, question.candidate)
+    return msgspec.structs.replace(one, finding=found)
 
 
 def _on_other_side(spec: GateSpec) -> GateSpec:

@@ -266,6 +266,8 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
             asyncio.run(_drive_pairs(ab, journal, progress))
         finally:
             progress.close()
+        for sided in ab.sides.values():
+            sided.state.end_machine_state()
         record = ab.record()
         try:
             record = _judged(prepared.scenario, record)

@@ -9,6 +9,7 @@ import pytest
 
 from benchsuite.gate.other_side import judge_sides, why_end
 from benchsuite.model.ab import AbRules, Turn
+from benchsuite.model.machine import MachineFinding, MachineReading, MachineState
 from benchsuite.model.record import Failure, Measurement, NotApplicable, RunRecord, Unmeasured
 from benchsuite.model.scenario import GateSpec, KnownIssue, Regression
 from tests.unit.gate import gate_example
@@ -327,3 +328,48 @@ def test_a_verdict_can_be_made_anew_from_the_saved_record() -> None:
     first = judged(ab(5, candidate=bad)).record
     saved = msgspec.json.decode(msgspec.json.encode(first), type=type(first))
     assert judged(saved).record == first
+
+
+def _with_lag(run: RunRecord, share: float) -> RunRecord:
+    """The run with our own client taking a share of the server's cores in every launch."""
+    health = tuple(
+        Measurement("client_cpu_share", share, "", one.variant, one.trial) for one in run.launches
+    )
+    return replace(run, measurements=(*run.measurements, *health))
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_a_busy_client_makes_latency_inconclusive(side: str) -> None:
+    """Whichever side it was busy on, and the figure is told; nothing else is doubted."""
+    run = record(("B",), 5)
+    sides = {"baseline": run, "candidate": slower(run, 1.3)}
+    sides[side] = _with_lag(sides[side], 0.5)
+    found = judged(ab(5, sides["baseline"], sides["candidate"]), *PLAIN)
+    gate = gate_of(found, "ttft_ms")
+    assert gate.outcome == "inconclusive"
+    assert f"on the {side} side benchsuite was the bottleneck" in gate.reason
+    assert "50%" in gate.reason
+    assert gate_of(found, "anon_mib").outcome == "pass"
+    calm = judged(ab(5, _with_lag(run, 0.05), slower(run, 1.3)), *PLAIN)
+    assert gate_of(calm, "ttft_ms").outcome == "fail"
+
+
+def test_an_unfit_machine_makes_a_failure_inconclusive() -> None:
+    """Others took its cores: what failed may be theirs, what held did so in spite of them."""
+    busy = MachineFinding(
+        fact="others",
+        value="1.6 of 2 cores",
+        grade="warn",
+        sentence="other programs took the cores",
+        remedy="stop them",
+        strikes=("latency",),
+        voids=("latency",),
+    )
+    run = replace(
+        record(("B",), 5), machine_state=MachineState(MachineReading(at_ns=0), findings=(busy,))
+    )
+    found = judged(ab(5, run, slower(run, 1.3)), *PLAIN)
+    assert gate_of(found, "ttft_ms").outcome == "inconclusive"
+    assert "other programs took the cores" in gate_of(found, "ttft_ms").reason
+    held = judged(ab(5, run, run), *PLAIN)
+    assert gate_of(held, "ttft_ms").outcome == "pass"
