@@ -40,6 +40,8 @@ from benchsuite.model.verdict import GateResult, Level, Verdict
 from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import SCOPES, Baselines, ScopeBaseline
 
+_ELSEWHERE = "on the "
+"""Begins the reason of a variant that was left out since the other side cannot run it."""
 _STORED_LABEL = re.compile(rf'\bagainst\s*=\s*"{STORED}"')
 
 
@@ -129,7 +131,30 @@ def side_verdict(record: AbRecord) -> Verdict:
         for launch, failure in failures_of(record.side(side)):
             place = f"{side}, variant {launch.variant}, pair {launch.trial}"
             found.append((code_of(failure), f"{place}: {failure.message}"))
+    found += _on_one_side(record)
     return conclude(found, record.gates)
+
+
+def _on_one_side(record: AbRecord) -> Iterator[tuple[ExitCode, str]]:
+    """Variants that one side alone could run or kept alive: nothing of them was compared."""
+    for side, code in ((CANDIDATE, ExitCode.GATE_FAILED), (BASELINE, ExitCode.INCONCLUSIVE)):
+        for one in record.side(side).not_applicable:
+            if not one.reason.startswith(_ELSEWHERE):
+                alike = {n.variant: n.reason for n in record.side(_other(side)).not_applicable}
+                if alike.get(one.variant, "").startswith(_ELSEWHERE):
+                    yield code, f"variant {one.variant} cannot run on the {side} side: {one.reason}"
+    for side, code in ((CANDIDATE, ExitCode.SERVER_FAILED), (BASELINE, ExitCode.INCONCLUSIVE)):
+        other = record.side(_other(side))
+        healthy = {one.variant for one in other.launches if one.failure is None}
+        for variant in sorted(record.side(side).excused & healthy):
+            words = (
+                f"variant {variant} failed on the {side} side as a known issue expects, and not "
+            )
+            yield code, f"{words}on the {_other(side)} side"
+
+
+def _other(side: Side) -> Side:
+    return BASELINE if side == CANDIDATE else CANDIDATE
 
 
 def side_differences(baseline: RunRecord, candidate: RunRecord) -> tuple[str, ...]:
@@ -221,8 +246,12 @@ class _Judging:
                 if spec.variants is not None and variant not in spec.variants:
                     continue
                 question = self._question(_on_other_side(spec), variant)
-                judged |= {*question.series(BASELINE), *question.series(CANDIDATE)}
-                held |= {question.subject.metric.name} if _limits(question.subject.spec) else set()
+                bar = self._bar(question)
+                if bar is None or bar.outcome != "not applicable":
+                    # what a gate leaves out here or there is compared by default all the same
+                    judged |= {*question.series(BASELINE), *question.series(CANDIDATE)}
+                    limited = _limits(question.subject.spec)
+                    held |= {question.subject.metric.name} if limited else set()
                 yield self._result(question)
             measured = [one for side in SIDES for one in self._seen[side].all(variant)]
             for spec in default_gates(measured, self._rules):

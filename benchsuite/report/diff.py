@@ -57,12 +57,13 @@ class Diff(msgspec.Struct, frozen=True):
     same: int  # series that did not change
     differs: tuple[str, ...]  # in words: `build b1 -> b2`
     notes: tuple[str, ...] = ()  # what could not be compared, or only with care
+    failed: tuple[str, ...] = ()  # launches of either side that failed, in words
     schema_version: int = DIFF_SCHEMA
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing changed but noise."""
-        return all(row.noisy for row in self.rows)
+        """Whether nothing changed but noise, and no launch failed."""
+        return not self.failed and all(row.noisy for row in self.rows)
 
 
 def diff(baseline: Side, candidate: Side) -> Diff:
@@ -108,7 +109,15 @@ def diff(baseline: Side, candidate: Side) -> Diff:
                 notes[f"variant {variant} of {key[1]} does something else on each side"] = None
     if not with_run:
         notes.update(dict.fromkeys(_other_keys(baseline, candidate)))
-    return Diff(baseline.name, candidate.name, tuple(rows), same, tuple(words), tuple(notes))
+    return Diff(
+        baseline.name,
+        candidate.name,
+        tuple(rows),
+        same,
+        tuple(words),
+        tuple(notes),
+        (*baseline.failed, *candidate.failed),
+    )
 
 
 def summary(found: Diff) -> str:
@@ -118,6 +127,8 @@ def summary(found: Diff) -> str:
         key = "noisy" if row.noisy else row.state
         counts[key] = counts.get(key, 0) + 1
     parts = [f"{count} {state}" for state, count in counts.items()]
+    if found.failed:
+        parts.append(f"{len(found.failed)} failed to run")
     return ", ".join([*parts, f"{found.same} the same"])
 
 

@@ -32,6 +32,7 @@ def render_diff(found: Diff, style: Style | None = None) -> str:
         lines += ["", "what else differs:" if told else "what differs:"]
         lines += [line for d in differs for line in wrap(safe(d), look.width, "  ")]
     lines += [line for note in found.notes for line in wrap(f"note: {safe(note)}", look.width)]
+    lines += [line for words in found.failed for line in wrap(safe(words), look.width)]
     colour = "green" if found.is_same else "red"
     lines += ["", look.paint(summary(found), colour)]
     return "\n".join(lines) + "\n"
@@ -62,8 +63,9 @@ def render_diff_markdown(found: Diff) -> str:
         lines += [f"- {_markdown(text)}" for text in sentences]
         lines += [f"  - {_markdown(text)}" for text in heading]
     _, differs = _untold(found)
-    lines += [""] if differs or found.notes else []
-    lines += [f"- {_markdown(words)}" for words in (*differs, *found.notes)]
+    last = (*differs, *found.notes, *found.failed)
+    lines += [""] if last else []
+    lines += [f"- {_markdown(words)}" for words in last]
     return "\n".join(lines) + "\n"
 
 

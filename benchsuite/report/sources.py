@@ -59,6 +59,7 @@ class Side(msgspec.Struct, frozen=True):
     place: Place | None = None  # of baselines in a git repository
     revision: str | None = None  # of these; None is the working tree
     notes: tuple[str, ...] = ()  # what could not be compared, in words
+    failed: tuple[str, ...] = ()  # launches of a run that failed, in words
 
 
 class Origins:
@@ -172,7 +173,12 @@ def _run_side(record: RunRecord) -> Side:
             keys = match_keys(scope, own.deployment, own.scenario, own)
             match = {key: "unknown" if v is None else v for key, v in keys.items()}
             parts[own.deployment, own.scenario, name] = Part(metrics, infos, record.digests, match)
-    return Side(f"run {record.id}", parts, own)
+    failed = tuple(
+        f"run {record.id}: variant {one.variant}, trial {one.trial} failed: {one.failure.message}"
+        for one in record.launches
+        if one.failure is not None and one.variant not in record.excused
+    )
+    return Side(f"run {record.id}", parts, own, failed=failed)
 
 
 _ACCEPT_HINT = "accept a run: benchsuite accept last --reason WHY"
@@ -216,7 +222,7 @@ def _by_scope(side: Side) -> Side:
     """A run's parts under the same keys for every run of its scenario."""
     assert side.run is not None
     parts = {("", side.run.scenario, scope_word(key)): part for key, part in side.parts.items()}
-    return Side(side.name, parts, side.run)
+    return msgspec.structs.replace(side, parts=parts)
 
 
 def _only(baselines: Side, run: Side) -> Side:

@@ -6,6 +6,7 @@ k printed terms is off by at most k times half a quantum.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import (
@@ -27,6 +28,8 @@ _SLACK = 1e-9  # of the values' size: sums of decimals are not exact in binary
 def agree(a: Sample, b: Sample) -> bool:
     """Whether two printed values can stand for the same number: |a-b| <= q/2 (k_a + k_b)."""
     left, right = number_of(a), number_of(b)
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return False  # no size of anything
     bound = (a.quantum * a.terms + b.quantum * b.terms) / 2
     return abs(left - right) <= bound + _SLACK * max(1.0, abs(left), abs(right))
 
