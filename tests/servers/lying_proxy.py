@@ -7,6 +7,7 @@ evaluates     each of several completions is asked for by itself, and evaluated 
 leak          a reply ends with the one before it, of another conversation
 excess        replies with cached tokens claim 7 more of them
 refuses       every fifth raw completion is answered with 500
+neighbour     a prompt of token ids is answered by what another that is under way put at its places
 honest        nothing
 
 Counters would give most of these away at once, so /metrics is off, as without `--metrics`.
@@ -22,6 +23,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from typing import Any
 REPOSITORY = str(Path(__file__).parents[2])
 REFUSED_EVERY = 5
 EXTRA_CACHED = 7
+TOGETHER_SECONDS = 0.1
 
 
 class Lies:
@@ -39,12 +42,34 @@ class Lies:
         self._lock = threading.Lock()
         self._said = ""
         self._asked = 0
+        self._under_way: list[list[int]] = []
 
     def refuse(self) -> bool:
         """Whether this request is refused."""
         with self._lock:
             self._asked += 1
             return self.lie == "refuses" and self._asked % REFUSED_EVERY == 0
+
+    def read_neighbour(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The request, with the tokens that another one under way has at the same places.
+
+        As a slot would that reads another's cells: only the last token is its own.
+        """
+        prompt = asked.get("prompt")
+        if self.lie != "neighbour" or not isinstance(prompt, list):
+            return asked
+        with self._lock:
+            self._under_way.append(prompt)
+        time.sleep(TOGETHER_SECONDS)  # those that were sent at once are all here by then
+        with self._lock:
+            others = [other for other in self._under_way if other is not prompt]
+        time.sleep(TOGETHER_SECONDS)  # and none of them has left
+        with self._lock:
+            self._under_way = [other for other in self._under_way if other is not prompt]
+        if not others:
+            return asked
+        place = len(prompt) - 1
+        return {**asked, "prompt": [*others[0][:place], *prompt[len(others[0][:place]) :]]}
 
     def twist(self, body: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         """One event of a reply, changed; `state` is the reply's own."""
@@ -103,6 +128,8 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
                 return
             asked = json.loads(content) if content else {}
             copies = asked.get("n_cmpl", 1)
+            if self.path == "/completion":
+                content = json.dumps(lies.read_neighbour(asked)).encode()
             if lies.lie == "evaluates" and copies > 1:
                 self._separately(asked, copies)
                 return
