@@ -42,7 +42,7 @@ class Lies:
         self._lock = threading.Lock()
         self._said = ""
         self._asked = 0
-        self._under_way: list[list[int]] = []
+        self._prompts: list[list[int]] = []
 
     def refuse(self) -> bool:
         """Whether this request is refused."""
@@ -59,13 +59,13 @@ class Lies:
         if self.lie != "neighbour" or not isinstance(prompt, list):
             return asked
         with self._lock:
-            self._under_way.append(prompt)
+            self._prompts.append(prompt)
         time.sleep(TOGETHER_SECONDS)  # those that were sent at once are all here by then
         with self._lock:
-            others = [other for other in self._under_way if other is not prompt]
+            others = [other for other in self._prompts if other is not prompt]
         time.sleep(TOGETHER_SECONDS)  # and none of them has left
         with self._lock:
-            self._under_way = [other for other in self._under_way if other is not prompt]
+            self._prompts = [other for other in self._prompts if other is not prompt]
         if not others:
             return asked
         place = len(prompt) - 1
