@@ -1,7 +1,9 @@
 """Vector steps as requests: log-probabilities along a reference's tokens, and embeddings.
 
 The reference's tokens are found by the very requests that take its vectors: each position's
-likeliest token is the next one forced, so both sides are asked in the same way.
+likeliest token is the next one forced, so both sides are asked in the same way. Where requests
+are under way at once, their prompts differ (`turned`): prefixes of one text would hide a slot that
+reads another's cells, since it would find its own tokens there.
 """
 
 from __future__ import annotations
@@ -88,20 +90,20 @@ class _Taking:
         step = self._step
         if isinstance(step, EmbeddingStep):
             return await self._embedding(prompt)
-        tokens: list[int] = []
-        positions: list[Position] = []
-        for _ in range(step.tokens):
-            position = await self._position((*prompt, *tokens), step.top)
-            positions.append(position)
-            tokens.append(position.top)
-        return LogprobVectors(step.id, prompt, tuple(tokens), tuple(positions), step.top)
+        led = LogprobVectors(step.id, prompt, (), (), step.top, step.at_once)
+        for k in range(step.tokens):
+            position = await self._position(led.forced(k), step.top)
+            led = msgspec.structs.replace(
+                led, tokens=(*led.tokens, position.top), positions=(*led.positions, position)
+            )
+        return led
 
     async def follow(self, other: VectorSet) -> VectorSet:
         """Vectors along the prompt and tokens of another set."""
         step = self._step
         if isinstance(other, EmbeddingVector) or isinstance(step, EmbeddingStep):
             return await self._embedding(other.prompt)
-        prompts = [(*other.prompt, *other.tokens[:k]) for k in range(len(other.positions))]
+        prompts = [other.forced(k) for k in range(len(other.positions))]
         positions: list[Position] = []
         for first in range(0, len(prompts), step.at_once):
             group = prompts[first : first + step.at_once]
@@ -132,4 +134,6 @@ _UNCOUNTED = Reply("", "", None, None, None, None, None, "", False, Timings(), S
 
 def _track(vectors: VectorSet) -> tuple[tuple[int, ...], ...]:
     """What a set was taken along."""
-    return vectors.prompt, () if isinstance(vectors, EmbeddingVector) else vectors.tokens
+    if isinstance(vectors, EmbeddingVector):
+        return (vectors.prompt,)
+    return vectors.prompt, vectors.tokens, (vectors.prompts,)

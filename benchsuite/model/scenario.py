@@ -183,7 +183,7 @@ class LogprobsStep(msgspec.Struct, frozen=True, tag="logprobs"):
     prompt: PromptSpec
     tokens: int = 16  # positions; the first follows the prompt
     top: int = 1024  # likeliest tokens asked for; all where the vocabulary is smaller
-    at_once: int = 1  # requests under way at the same time; the reference's own go one by one
+    at_once: int = 1  # requests under way at the same time, each with its own form of the prompt
     line: int = 0
 
 

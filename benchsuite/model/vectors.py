@@ -33,6 +33,24 @@ class LogprobVectors(msgspec.Struct, frozen=True, tag="logprobs"):
     tokens: tuple[int, ...]  # of the reference: position k follows the first k of them
     positions: tuple[Position, ...]  # as many as tokens: nothing is asked after the last
     asked: int  # so many of the likeliest tokens were asked for; fewer came: whole vocabulary
+    prompts: int = 1  # so many turned forms of the prompt take the positions in turn: `forced`
+
+    def forced(self, position: int) -> tuple[int, ...]:
+        """The token ids that a position follows: its form of the prompt, then forced tokens."""
+        form = turned(self.prompt, position % self.prompts, self.prompts)
+        return (*form, *self.tokens[:position])
+
+
+def turned(prompt: tuple[int, ...], form: int, forms: int) -> tuple[int, ...]:
+    """A form of a prompt that has other tokens at nearly every place; form 0 is the prompt itself.
+
+    All tokens but the first, which may be the one that begins every text, are moved on in a circle
+    by `form` of `forms` equal parts. So requests that are under way at once can differ throughout,
+    whatever the tokeniser: one that reads another's cells then finds what is not its own.
+    """
+    first, rest = prompt[:1], prompt[1:]
+    cut = len(rest) * form // forms
+    return (*first, *rest[cut:], *rest[:cut])
 
 
 class EmbeddingVector(msgspec.Struct, frozen=True, tag="embedding"):

@@ -122,8 +122,8 @@ _LOGPROBS = Record(
         ),
         "at_once": Key(
             Whole(1, 256),
-            "Requests under way at the same time, 1 unless given; the reference's own tokens are "
-            "found one by one.",
+            "Requests under way at the same time, 1 unless given, each with the prompt's tokens in "
+            "another order; the reference's own tokens are found one by one.",
         ),
     },
     doc="Log-probabilities along the reference variant's greedy tokens, position by position.",

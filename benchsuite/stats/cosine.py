@@ -111,7 +111,7 @@ def _compare_logprobs(reference: LogprobVectors, candidate: LogprobVectors) -> A
 
 def _unlike(reference: LogprobVectors, candidate: LogprobVectors) -> str | None:
     """Why two sets were not taken along the same tokens; None where they were."""
-    if reference.prompt != candidate.prompt:
+    if (reference.prompt, reference.prompts) != (candidate.prompt, candidate.prompts):
         return "the two sides were given different prompts"
     if reference.tokens != candidate.tokens:
         return "the two sides were forced along different tokens"

@@ -13,6 +13,7 @@ empty         chats say nothing of what they were told
 tells         every raw completion ends with a secret
 dies          aborts as soon as two requests are under way
 large         300 MiB are taken before the first request
+neighbour     a prompt of token ids is answered by what another that is under way put at its places
 honest        nothing
 
 Counters would give most of these away at once, so /metrics is off, as without `--metrics`.
@@ -28,6 +29,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ EXTRA_CACHED = 7
 FULL = 16
 ASSERTION = "/src/llama-kv-cache.cpp:77: GGML_ASSERT(n_seqs == 1) failed"
 _MIB = 1024 * 1024
+TOGETHER_SECONDS = 0.1
 
 
 class Lies:
@@ -49,6 +52,7 @@ class Lies:
         self._said = ""
         self._asked = 0
         self._under_way = 0
+        self._prompts: list[list[int]] = []
         self._kept: list[bytes] = [os.urandom(300 * _MIB)] if lie == "large" else []
 
     def keep(self) -> None:
@@ -73,6 +77,27 @@ class Lies:
         with self._lock:
             self._asked += 1
             return self.lie == "refuses" and self._asked % REFUSED_EVERY == 0
+
+    def read_neighbour(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The request, with the tokens that another one under way has at the same places.
+
+        As a slot would that reads another's cells: only the last token is its own.
+        """
+        prompt = asked.get("prompt")
+        if self.lie != "neighbour" or not isinstance(prompt, list):
+            return asked
+        with self._lock:
+            self._prompts.append(prompt)
+        time.sleep(TOGETHER_SECONDS)  # those that were sent at once are all here by then
+        with self._lock:
+            others = [other for other in self._prompts if other is not prompt]
+        time.sleep(TOGETHER_SECONDS)  # and none of them has left
+        with self._lock:
+            self._prompts = [other for other in self._prompts if other is not prompt]
+        if not others:
+            return asked
+        place = len(prompt) - 1
+        return {**asked, "prompt": [*others[0][:place], *prompt[len(others[0][:place]) :]]}
 
     def twist(self, body: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         """One event of a reply, changed; `state` is the reply's own."""
@@ -138,6 +163,8 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
                 return
             asked = json.loads(content) if content else {}
             copies = asked.get("n_cmpl", 1)
+            if self.path == "/completion":
+                content = json.dumps(lies.read_neighbour(asked)).encode()
             if lies.lie == "evaluates" and copies > 1:
                 self._separately(asked, copies)
                 return

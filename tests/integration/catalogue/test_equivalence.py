@@ -7,7 +7,7 @@ import pytest
 from benchsuite.model.vectors import LogprobVectors, unpack_floats
 from benchsuite.store.vectors import read_run_vectors
 from tests.integration.conditional import conditional
-from tests.integration.desk import Desk, wrapper
+from tests.integration.desk import Desk, lying, wrapper
 
 pytestmark = pytest.mark.server
 
@@ -38,6 +38,25 @@ def test_a_fault_of_one_layout_fails(desk: Desk) -> None:
     failed = [g for g in desk.last_record()["gates"] if g["outcome"] == "fail"]
     assert {g["variant"] for g in failed} == {"U"}
     assert any(g["metric"].startswith('logprob_cosine{against="B"') for g in failed)
+
+
+def test_a_slot_that_reads_the_cells_of_another_fails(desk: Desk) -> None:
+    """Only where requests are under way at once, and only because their prompts differ."""
+    server = lying(desk.folder / "llama-server", "neighbour")
+    done = desk.run("run", "equivalence", "--variant", "B", "--server", str(server))
+    assert done.code == 1, done.text
+    failed = {g["metric"] for g in desk.last_record()["gates"] if g["outcome"] == "fail"}
+    assert {metric.partition("{")[0] for metric in failed} == {
+        "logprob_cosine",
+        "top_token_changes",
+    }
+    worst = {
+        m["labels"]["request"]: m["value"]
+        for m in desk.last_record()["measurements"]
+        if m["name"] == "logprob_cosine" and m["labels"]["against"] == "B"
+    }
+    assert set(worst) == {"together"}
+    assert worst["together"] < 0.999
 
 
 def test_another_micro_batch_size_passes(desk: Desk) -> None:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
 from benchsuite.drive.vectors import References, Taken, take_vectors
 from benchsuite.errors import ConnectionLostError
 from benchsuite.model.scenario import EmbeddingStep, LogprobsStep, PromptSpec
-from benchsuite.model.vectors import EmbeddingVector, LogprobVectors, Position, pack_floats
+from benchsuite.model.vectors import EmbeddingVector, LogprobVectors, Position, pack_floats, turned
 
 REPLY = Reply("", "", 1, 0, 1, 1, 0, "limit", False, Timings(), Stamps(0, 0))
 STEP = LogprobsStep("one", PromptSpec(text="x"), tokens=3, top=8)
@@ -26,10 +28,11 @@ class Fake:
         self.shift = shift
         self.fail_at = fail_at
         self.asked: list[tuple[int, ...]] = []
+        self.prompt = [1, 50]
         self.under_way = self.most = 0
 
     async def prompt_tokens(self, text: str) -> list[int]:
-        return [1, 50]
+        return self.prompt
 
     async def next_token(self, prompt: Sequence[int], top: int) -> tuple[Reply, Position]:
         assert top == 8
@@ -102,6 +105,38 @@ def test_requests_at_once_are_those_of_one_group() -> None:
     assert len(replies) == 6
     assert taken is not None
     assert taken.own == taken.reference
+
+
+def test_requests_at_once_have_different_prompts() -> None:
+    """Else a slot that reads another's cells would find its own tokens there."""
+    fake = Fake()
+    fake.prompt = [1, 50, 51, 52, 53]
+    step = LogprobsStep("one", PromptSpec(text="x"), tokens=3, top=8, at_once=2)
+    take(fake, References(), step)
+    assert fake.asked[3:] == [
+        (1, 50, 51, 52, 53),
+        (1, 52, 53, 50, 51, 5),
+        (1, 50, 51, 52, 53, 5, 6),
+    ]
+    assert fake.asked[:3] == fake.asked[3:]
+
+
+def test_a_set_is_followed_in_its_own_forms() -> None:
+    """Vectors that were stored with other prompts at once are asked for as they were taken."""
+    fake = Fake()
+    step = LogprobsStep("one", PromptSpec(text="x"), tokens=3, top=8, at_once=2)
+    take(fake, References(leads=False, run={"one": _led()}), step)
+    assert fake.asked == [(1, 50), (1, 50, 2), (1, 50, 2, 3)]
+
+
+@given(st.lists(st.integers(0, 99), max_size=40).map(tuple), st.integers(1, 8))
+def test_each_form_of_a_prompt_has_its_tokens(prompt: tuple[int, ...], forms: int) -> None:
+    """The first stays first, none is lost, and form 0 is the prompt."""
+    for form in range(forms):
+        made = turned(prompt, form, forms)
+        assert made[:1] == prompt[:1]
+        assert sorted(made) == sorted(prompt)
+    assert turned(prompt, 0, forms) == prompt
 
 
 def test_the_stored_tokens_are_forced_where_they_are_others() -> None:
