@@ -32,11 +32,24 @@ def unjudgeable(subject: Subject, seen: Seen) -> Finding | None:
         if not launch.analytic:
             reason = "this run's record does not hold what the model file makes of memory"
             return _undecided(f"{reason}; run it again")
+    return without_memory(subject, seen)
+
+
+def without_memory(subject: Subject, seen: Seen) -> Finding | None:
+    """That a model is known to have none of what a gate asks for, and none was logged; else None.
+
+    Told by the model file and the flags, for gates of every kind: a model with recurrent state
+    alone has no KV cache, so that its being absent is nothing that is missing.
+    """
     name = subject.selector.name
-    if not subject.series and not any(_values(seen, subject.variant, name)):
-        kind = "recurrent state" if name == "rs_mib" else "KV cache"
-        return Finding("not applicable", f"this model has no {kind}")
-    return None
+    launches = seen.launches(subject.variant)
+    told = launches and all(one.analytic and not one.analytic_unknown for one in launches)
+    if not told or not subject.metric.analytic or subject.series:
+        return None
+    if any(m.name == name for one in launches for m in one.analytic):
+        return None
+    kind = "recurrent state" if name == "rs_mib" else "KV cache"
+    return Finding("not applicable", f"this model has no {kind}")
 
 
 def against_analytic(subject: Subject, seen: Seen) -> list[Finding]:

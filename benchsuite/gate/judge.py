@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from benchsuite.errors import ScenarioError
-from benchsuite.gate.analytic import against_analytic, unjudgeable
+from benchsuite.gate.analytic import against_analytic, unjudgeable, without_memory
 from benchsuite.gate.causes import with_cause
 from benchsuite.gate.client_health import with_client_health
 from benchsuite.gate.growth import against_snapshot
@@ -171,7 +171,9 @@ def _findings(
         if bar is not None:
             return [bar]
     if not subject.series:
-        return missing(subject, seen, baselines)
+        none = without_memory(subject, seen)
+        found = missing(subject, seen, baselines)
+        return found if none is None or found[0].expected else [none]
     findings = incomplete(subject, seen)
     if findings:
         return findings

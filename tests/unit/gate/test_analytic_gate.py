@@ -163,6 +163,7 @@ def test_memory_that_the_model_does_not_have_is_not_applicable() -> None:
     recurrent = run_with(analytic=(Measurement("rs_mib", 0.5, "MiB", "B"),))
     none = example.without(recurrent, "kv_mib")
     assert judge_one(none).outcome == "not applicable"
+    assert judge_one(none, GateSpec("kv_mib", max=20, line=9)).outcome == "not applicable"
     assert judge_one(measured(none, "rs_mib", 0.5, 0.01), state).outcome == "pass"
 
 

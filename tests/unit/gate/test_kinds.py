@@ -47,6 +47,8 @@ def test_a_printed_sum_agrees_with_its_parts() -> None:
     assert agree(Sample(12.75, 0.01, 1), Sample(12.76, 0.01, 2))
     assert agree(Sample(44.62, 0.01, 1), Sample(44.63, 0.01, 2))
     assert not agree(Sample(12.75, 0.01, 1), Sample(12.77, 0.01, 2))
+    assert not agree(Sample(12.75, 0.01, 1), Sample(float("inf"), 0.01, 1))
+    assert not agree(Sample(float("nan"), 0.01, 1), Sample(float("nan"), 0.01, 1))
 
 
 @given(

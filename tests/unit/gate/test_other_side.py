@@ -11,7 +11,7 @@ from benchsuite.gate.other_side import judge_sides, why_end
 from benchsuite.model.ab import AbRules, Turn
 from benchsuite.model.machine import MachineFinding, MachineReading, MachineState
 from benchsuite.model.record import Failure, Measurement, NotApplicable, RunRecord, Unmeasured
-from benchsuite.model.scenario import GateSpec, KnownIssue, Regression
+from benchsuite.model.scenario import GateSpec, KnownIssue, Regression, When
 from tests.unit.gate import gate_example
 from tests.unit.gate.ab_example import ab, gate_of, judged, replace, slower
 from tests.unit.gate.gate_example import record, with_values, without
@@ -267,6 +267,50 @@ def test_a_known_crash_of_both_sides_is_expected() -> None:
     assert {g.outcome for g in found.record.gates if g.variant == "U"} == {"xfail"}
     assert found.record.verdict is not None
     assert found.record.verdict.exit_code == 0
+
+
+@pytest.mark.parametrize(("broken", "code"), [("candidate", 4), ("baseline", 3)])
+def test_a_known_crash_of_one_side_alone_is_no_pass(broken: str, code: int) -> None:
+    """Nothing was compared: new on the candidate it is a crash, else nothing can be said."""
+    issue = KnownIssue("U", "bug-207", "crash", "died")
+    scenario = replace(gate_example.scenario(*PLAIN), known_issues=(issue,))
+    crash = Failure("crash", "the server died during turn 2", healthy_before=True)
+    sides = {"baseline": record(("B", "U")), "candidate": record(("B", "U"))}
+    sides[broken] = gate_example.failed(sides[broken], "U", crash)
+    both = ab(1, sides["baseline"], sides["candidate"], AbRules(pairs=1))
+    found = judge_sides(scenario, both, platform="linux").record.verdict
+    assert found is not None
+    assert found.exit_code == code
+    assert f"failed on the {broken} side as a known issue expects" in found.reasons[0]
+
+
+@pytest.mark.parametrize(("lacks", "code"), [("candidate", 1), ("baseline", 3)])
+def test_a_variant_that_one_side_cannot_run_is_no_pass(lacks: str, code: int) -> None:
+    """A candidate that lost the flag fails; one that the baseline never had cannot be compared."""
+    why = "this build has no flag 'kv-unified'"
+    left_out = {
+        side: replace(
+            record(("B",)),
+            not_applicable=(
+                NotApplicable("U", why if side == lacks else f"on the {lacks} side: {why}"),
+            ),
+        )
+        for side in ("baseline", "candidate")
+    }
+    both = ab(1, left_out["baseline"], left_out["candidate"], AbRules(pairs=1))
+    found = judged(both, *PLAIN).record.verdict
+    assert found is not None
+    assert found.exit_code == code
+    assert f"variant U cannot run on the {lacks} side" in found.reasons[0]
+
+
+def test_what_a_gate_leaves_out_is_compared_by_default() -> None:
+    """Its condition may hold on one side only; the values are there all the same."""
+    elsewhere = replace(PLAIN[0], when=When(deployment="prod"))
+    other = with_values(record(("B",)), "kv_mib", 8.0)
+    found = judged(ab(1, candidate=other, rules=AbRules(pairs=1)), elsewhere)
+    outcomes = [g.outcome for g in found.record.gates if g.metric == "kv_mib"]
+    assert outcomes == ["not applicable", "fail"]
 
 
 def test_the_scenarios_own_limits_hold_for_the_candidate() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
-from benchsuite.model.record import Measurement, RunRecord
+from benchsuite.model.record import Failure, Measurement, RunRecord
 from benchsuite.model.verdict import Verdict
 from benchsuite.report.diff import Diff, diff
 from benchsuite.report.diff_text import render_diff, render_diff_json, render_diff_markdown
@@ -147,6 +147,21 @@ def test_variants_that_only_one_run_has_are_left_out(place: Path, record: RunRec
     found = compare(place, "baselines", replace(record, measurements=only))
     assert found.is_same
     assert found.same == len(only)
+
+
+def test_a_run_whose_server_failed_is_not_the_same(place: Path, record: RunRecord) -> None:
+    """What it did not come to is left out, and that it failed is said."""
+    dead = Failure("crash", "the server died during turn 2", healthy_before=True)
+    launches = tuple(
+        replace(one, failure=dead) if one.variant == "U" else one for one in record.launches
+    )
+    only = tuple(m for m in record.measurements if m.variant != "U")
+    failed = replace(record, launches=launches, measurements=only)
+    found = compare(place, "baselines", failed)
+    assert not found.is_same
+    assert "variant U, trial 1 failed: the server died during turn 2" in found.failed[0]
+    assert found.failed[0] in " ".join(render_diff(found).split())
+    assert "1 failed to run" in render_diff_markdown(found)
 
 
 def test_another_scenario_state_is_noted(place: Path, record: RunRecord) -> None:
