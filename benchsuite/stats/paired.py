@@ -98,7 +98,7 @@ def look(
             places = " and ".join(str(n) for n in LOOKS)
             warnings.append(f"{pairs} pairs: verdicts are given at {places} only")
         decision = "undecided"
-    if decision == "within" and len(sides) < pairs:
+    if decision == "within" and len(sides) < max(len(baseline), len(candidate)):
         decision = "undecided"
     estimate = Estimate(
         percent_worse(mean, better),
