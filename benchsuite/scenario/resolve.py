@@ -124,10 +124,11 @@ class Resolver:
         for name, value in self._sets.items():
             self._hold_exact(name, value, "--set gives", None)
             chosen[name] = _Choice(value, "--set")
-        slots = _slots(chosen)
-        for name, need in self._needs.items():
+        # slots first: what is needed for each of them is a multiple
+        for name, need in sorted(self._needs.items(), key=lambda item: item[1].per == "slot"):
             if need.kind == "min" and name not in authored:
-                chosen[name] = self._at_least(name, need, chosen.get(name), slots)
+                chosen[name] = self._at_least(name, need, chosen.get(name), _slots(chosen))
+        slots = _slots(chosen)
         if _CONTEXT not in chosen and _CONTEXT in self._table:
             total = str(DEFAULT_CONTEXT * slots)
             chosen[_CONTEXT] = _Choice(total, f"not given: {DEFAULT_CONTEXT} for each slot")
