@@ -44,6 +44,25 @@ def step_of(values: Sequence[float]) -> float:
     return 10.0**-decimals
 
 
+def floor_step(
+    quantum: float, values: Sequence[float], noun: str, *, spread: float
+) -> tuple[float, str]:
+    """The step below which no error is taken, and a warning where it is all there is.
+
+    Args:
+        quantum: The clock's or print's step; 0, or what is no size, gives none.
+        values: Finite; where they have no spread and no quantum, their own step stands in.
+        noun: What the values are of: `pair`, `launch`.
+        spread: Of the log ratios.
+    """
+    step = quantum if quantum > 0 and math.isfinite(quantum) else 0.0
+    if spread > TINY_SPREAD:
+        return step, ""
+    step = step or step_of(values)
+    many = "es" if noun.endswith("ch") else "s"
+    return step, f"no spread between {noun}{many}: the error is taken as one step of {step:g}"
+
+
 def left_out(count: int, noun: str) -> str:
     """The warning about values that no statistic can use: `2 pairs left out: ...`."""
     many = "" if count == 1 else "s"

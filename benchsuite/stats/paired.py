@@ -15,17 +15,23 @@ import math
 from collections.abc import Sequence
 
 from benchsuite.metrics.catalogue import Better
-from benchsuite.model.verdict import Estimate
 from benchsuite.stats.numbers import (
     NEEDED,
-    TINY_SPREAD,
+    floor_step,
     left_out,
     median,
     positive,
-    step_of,
     too_few,
 )
-from benchsuite.stats.ratios import Look, decide, limit, log_ratio, percent_worse, t_quantile
+from benchsuite.stats.ratios import (
+    CONFIDENCE,
+    Look,
+    decide,
+    estimate_of,
+    limit,
+    log_ratio,
+    t_quantile,
+)
 
 __all__ = ["LOOKS", "METHOD", "Look", "log_ratios", "look"]
 
@@ -33,7 +39,6 @@ LOOKS = (5, 10)
 """Pairs after which a verdict may be given; other counts below the last decide nothing."""
 
 METHOD = "paired log ratio, Student's t"
-_CONFIDENCE = 0.95
 
 
 def look(
@@ -57,8 +62,8 @@ def look(
 
     Returns:
         `worse` or `within` only at one of `LOOKS` or beyond the last; there `final` is set. Pairs
-        with a value that is missing, not finite or not above 0 are left out, and with one of them
-        nothing is `within`. Never raises for any values.
+        with a value that is missing, not finite or not above 0 are left out; with one of them, or
+        unequal counts, nothing is `within`. Never raises for any values.
     """
     pairs = min(len(baseline), len(candidate))
     warnings = []
@@ -77,8 +82,8 @@ def look(
     if not sides:
         if pairs == 0:
             warnings.append("no pair was measured")
-        nothing = Estimate(
-            None, "%", 0, 0, confidence=_CONFIDENCE, method=METHOD, warnings=tuple(warnings)
+        nothing = estimate_of(
+            None, (None, None), better, counts=(0, 0), method=METHOD, warnings=warnings
         )
         return Look("undecided", nothing, final)
     ratios = [log_ratio(before, after, better) for before, after in sides]
@@ -88,7 +93,7 @@ def look(
         error, warning = _standard_error(ratios, mean, sides, quantum)
         if warning:
             warnings.append(warning)
-        reach = t_quantile(_CONFIDENCE, len(ratios) - 1) * error
+        reach = t_quantile(CONFIDENCE, len(ratios) - 1) * error
         low, high = mean - reach, mean + reach
     else:
         warnings.append(too_few(len(ratios), "pair"))
@@ -100,16 +105,9 @@ def look(
         decision = "undecided"
     if decision == "within" and len(sides) < max(len(baseline), len(candidate)):
         decision = "undecided"
-    estimate = Estimate(
-        percent_worse(mean, better),
-        "%",
-        len(sides),
-        len(sides),
-        None if low is None else percent_worse(low, better),
-        None if high is None else percent_worse(high, better),
-        _CONFIDENCE,
-        METHOD,
-        tuple(warnings),
+    counts = (len(sides), len(sides))
+    estimate = estimate_of(
+        mean, (low, high), better, counts=counts, method=METHOD, warnings=warnings
     )
     return Look(decision, estimate, final)
 
@@ -135,10 +133,7 @@ def _standard_error(
     count = len(ratios)
     spread = math.sqrt(math.fsum((r - mean) ** 2 for r in ratios) / (count - 1))
     error = spread / math.sqrt(count)
-    warning = ""
-    step = quantum if quantum > 0 and math.isfinite(quantum) else 0.0
-    if spread <= TINY_SPREAD:
-        step = step or step_of([value for pair in sides for value in pair])
-        warning = f"no spread between pairs: the error is taken as one step of {step:g}"
+    values = [value for pair in sides for value in pair]
+    step, warning = floor_step(quantum, values, "pair", spread=spread)
     smaller = min(median([before for before, _ in sides]), median([after for _, after in sides]))
     return max(error, step / smaller), warning

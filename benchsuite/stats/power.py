@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 
 from benchsuite.stats.numbers import TINY_SPREAD, finite
-from benchsuite.stats.ratios import percent_worse, t_quantile
-
-_CONFIDENCE = 0.95
+from benchsuite.stats.ratios import CONFIDENCE, percent_worse, t_quantile
 
 
 def smallest_found(
@@ -42,7 +40,7 @@ def smallest_found(
         return math.inf
     from scipy.special import nctdtrinc  # numpy and scipy take half a second
 
-    critical = t_quantile(_CONFIDENCE, pairs - 1)
+    critical = t_quantile(CONFIDENCE, pairs - 1)
     shift = float(nctdtrinc(pairs - 1, 1 - power, critical))
     bound = math.log1p(max(0.0, tolerance_percent) / 100)
     found = bound + shift * spread / math.sqrt(pairs)

@@ -8,12 +8,16 @@ which lower is better, ln(baseline / candidate) for one of which higher is bette
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.verdict import Estimate
+
+CONFIDENCE = 0.95
+"""Of every interval of a log ratio."""
 
 Decision = Literal["worse", "within", "undecided"]
 
@@ -43,6 +47,31 @@ def percent_worse(ratio: float, better: Better) -> float:
     if better == "higher":
         return -math.expm1(-bounded) * 100
     return math.expm1(bounded) * 100
+
+
+def estimate_of(
+    value: float | None,
+    interval: tuple[float | None, float | None],
+    better: Better,
+    *,
+    counts: tuple[int, int],
+    method: str,
+    warnings: Sequence[str],
+) -> Estimate:
+    """A log ratio and its interval as percent of the baseline.
+
+    Args:
+        value: None where nothing could be compared.
+        interval: Its ends at `CONFIDENCE`; None where values are too few.
+        better: The metric's direction.
+        counts: Usable values of the baseline and of the candidate.
+        method: In words.
+        warnings: Sentences.
+    """
+    percents = [None if v is None else percent_worse(v, better) for v in (value, *interval)]
+    return Estimate(
+        percents[0], "%", *counts, percents[1], percents[2], CONFIDENCE, method, tuple(warnings)
+    )
 
 
 def limit(tolerance_percent: float, better: Better) -> float:

@@ -11,20 +11,26 @@ import math
 from collections.abc import Sequence
 
 from benchsuite.metrics.catalogue import Better
-from benchsuite.model.verdict import Estimate
 from benchsuite.stats.numbers import (
     NEEDED,
     TINY_SPREAD,
+    floor_step,
     left_out,
     median,
     positive,
-    step_of,
     too_few,
 )
-from benchsuite.stats.ratios import Look, decide, limit, log_ratio, percent_worse, t_quantile
+from benchsuite.stats.ratios import (
+    CONFIDENCE,
+    Look,
+    decide,
+    estimate_of,
+    limit,
+    log_ratio,
+    t_quantile,
+)
 
 METHOD = "log ratio of launches that are not paired, Welch's t"
-_CONFIDENCE = 0.95
 
 
 def compare_unpaired(
@@ -64,31 +70,25 @@ def compare_unpaired(
         if fewest < NEEDED:
             warnings.append(too_few(fewest, "launch"))
         else:
-            step = quantum if quantum > 0 and math.isfinite(quantum) else 0.0
-            if max(_variance(left), _variance(right)) <= TINY_SPREAD**2:
-                step = step or step_of([*before, *after])
-                warnings.append(
-                    f"no spread between launches: the error is taken as one step of {step:g}"
-                )
+            spread = math.sqrt(max(_variance(left), _variance(right)))
+            step, warning = floor_step(quantum, [*before, *after], "launch", spread=spread)
+            warnings += [warning] if warning else []
             error, degrees = _welch(left, right)
             error = max(error, step / min(median(before), median(after)))
-            reach = t_quantile(_CONFIDENCE, degrees) * error
+            reach = t_quantile(CONFIDENCE, degrees) * error
             low, high = value - reach, value + reach
             decision = decide(low, high, limit(tolerance_percent, better))
     if decision == "within" and lost:
         decision = "undecided"
     return Look(
         decision,
-        Estimate(
-            None if value is None else percent_worse(value, better),
-            "%",
-            len(before),
-            len(after),
-            None if low is None else percent_worse(low, better),
-            None if high is None else percent_worse(high, better),
-            _CONFIDENCE,
-            METHOD,
-            tuple(warnings),
+        estimate_of(
+            value,
+            (low, high),
+            better,
+            counts=(len(before), len(after)),
+            method=METHOD,
+            warnings=warnings,
         ),
         final=True,
     )
