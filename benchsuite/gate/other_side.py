@@ -33,15 +33,22 @@ from benchsuite.gate.sides import (
 )
 from benchsuite.gate.verdict import code_of, conclude, failures_of, verdict
 from benchsuite.gate.words import rule_words
-from benchsuite.model.ab import BASELINE, CANDIDATE, MEMORY_PAIRS, SIDES, AbRecord, Side
+from benchsuite.model.ab import (
+    BASELINE,
+    CANDIDATE,
+    MEMORY_PAIRS,
+    SIDES,
+    AbRecord,
+    Side,
+    left_out_words,
+    opposite,
+)
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import STORED, GateSpec, Regression, Scenario
 from benchsuite.model.verdict import GateResult, Level, Verdict
 from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import SCOPES, Baselines, ScopeBaseline
 
-_ELSEWHERE = "on the "
-"""Begins the reason of a variant that was left out since the other side cannot run it."""
 _STORED_LABEL = re.compile(rf'\bagainst\s*=\s*"{STORED}"')
 
 
@@ -138,23 +145,18 @@ def side_verdict(record: AbRecord) -> Verdict:
 def _on_one_side(record: AbRecord) -> Iterator[tuple[ExitCode, str]]:
     """Variants that one side alone could run or kept alive: nothing of them was compared."""
     for side, code in ((CANDIDATE, ExitCode.GATE_FAILED), (BASELINE, ExitCode.INCONCLUSIVE)):
+        elsewhere = {(n.variant, n.reason) for n in record.side(opposite(side)).not_applicable}
         for one in record.side(side).not_applicable:
-            if not one.reason.startswith(_ELSEWHERE):
-                alike = {n.variant: n.reason for n in record.side(_other(side)).not_applicable}
-                if alike.get(one.variant, "").startswith(_ELSEWHERE):
-                    yield code, f"variant {one.variant} cannot run on the {side} side: {one.reason}"
+            if (one.variant, left_out_words(opposite(side), one.reason)) in elsewhere:
+                yield code, f"variant {one.variant} cannot run on the {side} side: {one.reason}"
     for side, code in ((CANDIDATE, ExitCode.SERVER_FAILED), (BASELINE, ExitCode.INCONCLUSIVE)):
-        other = record.side(_other(side))
-        healthy = {one.variant for one in other.launches if one.failure is None}
+        launches = record.side(opposite(side)).launches
+        healthy = {one.variant for one in launches if one.failure is None}
         for variant in sorted(record.side(side).excused & healthy):
             words = (
                 f"variant {variant} failed on the {side} side as a known issue expects, and not "
             )
-            yield code, f"{words}on the {_other(side)} side"
-
-
-def _other(side: Side) -> Side:
-    return BASELINE if side == CANDIDATE else CANDIDATE
+            yield code, f"{words}on the {opposite(side)} side"
 
 
 def side_differences(baseline: RunRecord, candidate: RunRecord) -> tuple[str, ...]:

@@ -22,6 +22,17 @@ CANDIDATE: Side = "candidate"
 SIDES: tuple[Side, ...] = (BASELINE, CANDIDATE)
 """In the order of the odd pairs; even pairs go the other way round."""
 
+
+def opposite(side: Side) -> Side:
+    """The side that a side is compared with."""
+    return BASELINE if side == CANDIDATE else CANDIDATE
+
+
+def left_out_words(side: Side, reason: str) -> str:
+    """Why a side leaves a variant out that only the other side cannot run, by that one's reason."""
+    return f"on the {opposite(side)} side: {reason}"
+
+
 MEMORY_PAIRS = 3
 """With fewer launches a side, memory is not decided."""
 

@@ -30,6 +30,8 @@ from benchsuite.model.ab import (
     AbRules,
     Side,
     Turn,
+    left_out_words,
+    opposite,
 )
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import RunRecord, ServerFacts
@@ -128,12 +130,12 @@ def _applicable_alike(sides: Mapping[Side, Prepared]) -> dict[Side, Prepared]:
     }
     found = {}
     for side, prepared in sides.items():
-        other = CANDIDATE if side == BASELINE else BASELINE
         variants = tuple(
             msgspec.structs.replace(
-                variant, not_applicable=f"on the {other} side: {reasons[other, variant.name]}"
+                variant,
+                not_applicable=left_out_words(side, reasons[opposite(side), variant.name]),
             )
-            if (other, variant.name) in reasons and (side, variant.name) not in reasons
+            if (opposite(side), variant.name) in reasons and (side, variant.name) not in reasons
             else variant
             for variant in prepared.plan.variants
         )
