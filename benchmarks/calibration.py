@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from benchsuite.stats.paired import LOOKS, look
+from benchsuite.stats.paired import CONFIDENCES, LOOKS, look
 from benchsuite.stats.ratios import Decision, t_quantile
 
 TOLERANCE_PERCENT = 10.0
@@ -133,7 +133,7 @@ def _at_first(sides: Sides, looks: tuple[int, ...], confidences: tuple[float, ..
 
 def two_looks(sides: Sides) -> Judged:
     """The rule of benchsuite."""
-    return _at_first(sides, LOOKS, tuple(0.95 for _ in LOOKS))
+    return _at_first(sides, LOOKS, CONFIDENCES)
 
 
 def every_pair(sides: Sides) -> Judged:
@@ -142,9 +142,9 @@ def every_pair(sides: Sides) -> Judged:
     return _at_first(sides, looks, tuple(0.9 for _ in looks))
 
 
-def strict(sides: Sides) -> Judged:
-    """Considered: a first look at 99%, a second at 96%, so that both together err like one."""
-    return _at_first(sides, LOOKS, (0.99, 0.96))
+def lenient(sides: Sides) -> Judged:
+    """Rejected: both looks at 95%."""
+    return _at_first(sides, LOOKS, (0.95, 0.95))
 
 
 def fixed_welch(sides: Sides) -> Judged:
@@ -187,7 +187,7 @@ class Case(msgspec.Struct, frozen=True):
     ours: Rates
     fixed: Rates
     peeking: Rates
-    strict: Rates
+    lenient: Rates
 
 
 def cases(runs: int) -> Iterator[Case]:
@@ -198,7 +198,7 @@ def cases(runs: int) -> Iterator[Case]:
                 sides = simulate(np.random.default_rng([20261, i, j, k]), machine, cv, change, runs)
                 ours = two_looks(sides)
                 check(sides, ours)
-                rest = [Rates.of(rule(sides)) for rule in (fixed_welch, every_pair, strict)]
+                rest = [Rates.of(rule(sides)) for rule in (fixed_welch, every_pair, lenient)]
                 yield Case(machine, cv, change, Rates.of(ours), *rest)
 
 
@@ -224,6 +224,7 @@ def check(sides: Sides, judged: Judged) -> None:
 
 
 _FALSE_FAILS, _AT_TOLERANCE = 0.5, 5.0  # percent, at most
+_CLEAR_PAIRS = 0.55  # of the pairs that a fixed rule takes, at most, mean of the machines
 
 
 def page(found: list[Case], runs: int) -> str:
@@ -247,8 +248,8 @@ def _introduction(runs: int) -> list[str]:
         machines[-1].removesuffix(";") + ".",
         "",
         (
-            "*benchsuite* pairs interleaved launches (AB, BA, ...) and looks at 5 and at 10 pairs, "
-            "each time with a 95% interval of Student's t of the log ratio: fail if wholly above "
+            "*benchsuite* pairs interleaved launches (AB, BA, ...) and looks at 5 pairs with a 99% "
+            "interval of Student's t of the log ratio, at 10 with a 97% one: fail if wholly above "
             "the tolerance, pass if wholly below, else go on, and after 10 pairs inconclusive. "
             "*fixed Welch* is the rule of inference-doctor on the same launches: always 10 a side, "
             "Welch's interval of the unpaired logarithms."
@@ -290,10 +291,10 @@ def _summary(found: list[Case]) -> list[str]:
         "",
         "Highest of all machines and CVs, in percent:",
         "",
-        "| | benchsuite | fixed Welch | 99%, then 96% | every pair, 90% |",
+        "| | benchsuite | fixed Welch | 95% twice | every pair, 90% |",
         "|---|---|---|---|---|",
     ]
-    rules = ("ours", "fixed", "strict", "peeking")
+    rules = ("ours", "fixed", "lenient", "peeking")
     for words, change, field in (
         (f"false fails of no change (at most {_FALSE_FAILS:g} wanted)", 0.0, "worse"),
         (f"fails at exactly the tolerance (at most {_AT_TOLERANCE:g} wanted)", 1.0, "worse"),
@@ -313,32 +314,44 @@ def _summary(found: list[Case]) -> list[str]:
 
 
 def _conclusions(found: list[Case]) -> list[str]:
-    at_tolerance = [_worst(found, 1.0, rule, "worse") for rule in ("ours", "fixed", "peeking")]
+    rules = ("ours", "fixed", "lenient", "peeking")
+    at_tolerance = {rule: _worst(found, 1.0, rule, "worse") for rule in rules}
+    missed = {rule: max(_missed(found, rule)) for rule in rules}
     drifting = [c for c in found if c.machine.name == "drifting" and c.cv == CVS[0]]
     steep = next(c for c in drifting if c.change == 1.5)
+    noisy = [c for c in found if c.cv == CVS[-1] and c.change in (0.0, 2.0)]
+    open_ours, open_fixed = (
+        _mean([getattr(c, rule).undecided for c in noisy]) for rule in ("ours", "fixed")
+    )
     return [
         (
-            f"- Two looks err at exactly the tolerance up to {at_tolerance[0]:.1f}% of the time, "
-            f"one look of fixed Welch up to {at_tolerance[1]:.1f}%: each look adds its own chance. "
-            "The gain is that clear cases, either way, take half the launches."
+            f"- Two looks err at exactly the tolerance up to {at_tolerance['ours']:.1f}% of the "
+            f"time, one look of fixed Welch up to {at_tolerance['fixed']:.1f}%; they pass a larger "
+            f"change up to {missed['ours']:.2f}% of the time, Welch up to {missed['fixed']:.2f}%. "
+            "Clear cases, either way, take about half the launches."
+        ),
+        (
+            f"- The price is paid where noise is high: at a CV of {CVS[-1]:.0%} no change and 2 T "
+            f"are left inconclusive {open_ours:.0f}% of the time, by Welch {open_fixed:.0f}%. "
+            "A quieter machine or more pairs (`--pairs`) are the remedy."
         ),
         (
             f"- On a drifting machine pairing finds {steep.ours.worse:.0f}% of changes of 1.5 T at "
-            f"a CV of {CVS[0]:.0%}, unpaired Welch {steep.fixed.worse:.0f}%."
+            f"a CV of {CVS[0]:.0%}, unpaired Welch {steep.fixed.worse:.0f}%. Welch is rarely wrong "
+            "there because it rarely decides."
         ),
         (
-            "- *99%, then 96%* errs at the tolerance no more than fixed Welch does, and costs "
-            "pairs where noise is middling; it was not chosen."
-        ),
-        (
-            f"- Looking after every pair with a 90% interval fails up to {at_tolerance[2]:.0f}% at "
-            "exactly the tolerance; it was rejected."
-        ),
-        (
-            "- At a CV of 8%, ten pairs leave most changes of less than 2 T inconclusive, and say "
-            "so: a quieter machine or more pairs (`--pairs`) are the remedy, not another rule."
+            f"- Two looks with 95% intervals err up to {at_tolerance['lenient']:.1f}% at exactly "
+            f"the tolerance and pass larger changes up to {missed['lenient']:.2f}%; looking after "
+            f"every pair with a 90% interval fails up to {at_tolerance['peeking']:.0f}%. Both were "
+            "rejected."
         ),
     ]
+
+
+def _missed(found: list[Case], rule: str) -> list[float]:
+    """The highest share of passes of each change beyond the tolerance."""
+    return [_worst(found, change, rule, "within") for change in CHANGES if change > 1]
 
 
 def _mean(values: list[float]) -> float:
@@ -348,13 +361,23 @@ def _mean(values: list[float]) -> float:
 def missed(found: list[Case]) -> list[str]:
     """Which targets the rule misses, in words."""
     wanted = (("no change", 0.0, _FALSE_FAILS), ("exactly the tolerance", 1.0, _AT_TOLERANCE))
-    return [
+    lost = [
         f"{case.machine.name}, CV {case.cv:.0%}: {case.ours.worse:.2f}% fail at {words}, "
         f"more than {most:g}%"
         for words, change, most in wanted
         for case in found
         if case.change == change and case.ours.worse > most
     ]
+    fails = [_worst(found, 1.0, rule, "worse") for rule in ("ours", "fixed")]
+    misses = [max(_missed(found, rule)) for rule in ("ours", "fixed")]
+    for words, (ours, fixed) in (("fails at the tolerance", fails), ("misses", misses)):
+        if ours > fixed:
+            lost.append(f"{words}: up to {ours:.2f}%, fixed Welch {fixed:.2f}%")
+    clear = [c for c in found if c.cv == CVS[0] and c.change in (0.0, 2.0)]
+    pairs = _mean([c.ours.pairs for c in clear])
+    if pairs > _CLEAR_PAIRS * PAIRS:
+        lost.append(f"clear cases: {pairs:.1f} pairs, more than {_CLEAR_PAIRS:.0%} of {PAIRS}")
+    return lost
 
 
 def main() -> None:

@@ -1,12 +1,13 @@
 """Interleaved pairs of launches: the log ratio with a t interval, looked at twice.
 
-The looks are fixed in advance, at 5 and at 10 pairs. Each gives a 95% interval of the mean log
-ratio, so each calls a candidate worse at exactly the tolerance with 2.5%, both together with less
-than 5%. Looking after every pair was tried and rejected: with a 90% interval it fails about 15% of
-candidates at exactly the tolerance (`docs/calibration.md`).
+The looks are fixed in advance: at 5 pairs with a 99% interval of the mean log ratio, at 10 with a
+97% interval. They call a candidate worse at exactly the tolerance with 0.5% and 1.5%, together with
+no more than one look with a 95% interval does (the bound of Bonferroni). A comparison of more pairs
+is looked at once, with 95%. Looking after every pair was tried and rejected: with a 90% interval it
+fails about 15% of candidates at exactly the tolerance (`docs/calibration.md`).
 
-The interval is Student's: m +- t(0.975, n-1) s / sqrt(n) of the n log ratios ("Student", "The
-probable error of a mean", Biometrika 6(1), 1908).
+The interval is Student's: m +- t(1 - a/2, n-1) s / sqrt(n) of the n log ratios, 1 - a being its
+confidence ("Student", "The probable error of a mean", Biometrika 6(1), 1908).
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ from benchsuite.stats.ratios import (
     t_quantile,
 )
 
-__all__ = ["LOOKS", "METHOD", "Look", "log_ratios", "look"]
+__all__ = ["CONFIDENCES", "LOOKS", "METHOD", "Look", "confidence_at", "log_ratios", "look"]
 
 LOOKS = (5, 10)
 """Pairs after which a verdict may be given; other counts below the last decide nothing."""
+
+CONFIDENCES = (0.99, 0.97)
+"""Of the interval at each look."""
 
 METHOD = "paired log ratio, Student's t"
 
@@ -88,12 +92,13 @@ def look(
         return Look("undecided", nothing, final)
     ratios = [log_ratio(before, after, better) for before, after in sides]
     mean = math.fsum(ratios) / len(ratios)
+    confidence = confidence_at(pairs)
     low = high = None
     if len(ratios) >= NEEDED:
         error, warning = _standard_error(ratios, mean, sides, quantum)
         if warning:
             warnings.append(warning)
-        reach = t_quantile(CONFIDENCE, len(ratios) - 1) * error
+        reach = t_quantile(confidence, len(ratios) - 1) * error
         low, high = mean - reach, mean + reach
     else:
         warnings.append(too_few(len(ratios), "pair"))
@@ -107,9 +112,23 @@ def look(
         decision = "undecided"
     counts = (len(sides), len(sides))
     estimate = estimate_of(
-        mean, (low, high), better, counts=counts, method=METHOD, warnings=warnings
+        mean,
+        (low, high),
+        better,
+        counts=counts,
+        method=METHOD,
+        warnings=warnings,
+        confidence=confidence,
     )
     return Look(decision, estimate, final)
+
+
+def confidence_at(pairs: int) -> float:
+    """The confidence of the interval after so many pairs; between the looks that of the next."""
+    for count, confidence in zip(LOOKS, CONFIDENCES, strict=True):
+        if pairs <= count:
+            return confidence
+    return CONFIDENCE
 
 
 def log_ratios(

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from benchsuite.stats.numbers import TINY_SPREAD, finite
-from benchsuite.stats.ratios import CONFIDENCE, percent_worse, t_quantile
+from benchsuite.stats.paired import confidence_at
+from benchsuite.stats.ratios import percent_worse, t_quantile
 
 
 def smallest_found(
@@ -19,7 +20,7 @@ def smallest_found(
     """The smallest slow-down that one look at so many pairs calls worse with this power.
 
     The power of the t test with the spread of the ratios at hand: the noncentrality at which the
-    lower end of the 95% interval lies above the tolerance with that probability (Cohen,
+    lower end of the interval at that look lies above the tolerance with that probability (Cohen,
     "Statistical Power Analysis for the Behavioral Sciences", 1988, chapter 2).
 
     Args:
@@ -40,7 +41,7 @@ def smallest_found(
         return math.inf
     from scipy.special import nctdtrinc  # numpy and scipy take half a second
 
-    critical = t_quantile(CONFIDENCE, pairs - 1)
+    critical = t_quantile(confidence_at(pairs), pairs - 1)
     shift = float(nctdtrinc(pairs - 1, 1 - power, critical))
     bound = math.log1p(max(0.0, tolerance_percent) / 100)
     found = bound + shift * spread / math.sqrt(pairs)

@@ -17,7 +17,7 @@ from benchsuite.metrics.catalogue import Better
 from benchsuite.model.verdict import Estimate
 
 CONFIDENCE = 0.95
-"""Of every interval of a log ratio."""
+"""Of the interval of a log ratio that is looked at once."""
 
 Decision = Literal["worse", "within", "undecided"]
 
@@ -57,20 +57,22 @@ def estimate_of(
     counts: tuple[int, int],
     method: str,
     warnings: Sequence[str],
+    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """A log ratio and its interval as percent of the baseline.
 
     Args:
         value: None where nothing could be compared.
-        interval: Its ends at `CONFIDENCE`; None where values are too few.
+        interval: Its ends; None where values are too few.
         better: The metric's direction.
         counts: Usable values of the baseline and of the candidate.
         method: In words.
         warnings: Sentences.
+        confidence: Of the interval.
     """
     percents = [None if v is None else percent_worse(v, better) for v in (value, *interval)]
     return Estimate(
-        percents[0], "%", *counts, percents[1], percents[2], CONFIDENCE, method, tuple(warnings)
+        percents[0], "%", *counts, percents[1], percents[2], confidence, method, tuple(warnings)
     )
 
 

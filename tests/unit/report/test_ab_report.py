@@ -43,7 +43,7 @@ def test_latency_shows_its_interval() -> None:
     found = judged(ab(5, candidate=slower(record(("B",), 5), 1.3)), PLAIN).record
     text = render_ab(found, style=Style(120))
     assert "worse by" in text
-    assert "+30.0% (29.8, 30.2)" in text
+    assert "+30.0% (29.6, 30.4)" in text
     assert "30% worse (29.8% to 30.2%) in 5 pairs, more than the 10% allowed" in text
 
 

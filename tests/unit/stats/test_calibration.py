@@ -29,8 +29,8 @@ def calibration() -> ModuleType:
 @pytest.mark.parametrize("machine", range(4))
 @pytest.mark.parametrize("cv", [0.02, 0.04, 0.08])
 def test_false_fails_are_rare(calibration: ModuleType, machine: int, cv: float) -> None:
-    """At most 0.5% of no change; at exactly the tolerance 5%, and a little of the sample's own."""
-    for change, most in ((0.0, 0.5), (1.0, 5.8)):
+    """At most 0.5% of no change; at the tolerance 2.5%, and a little of the sample's own."""
+    for change, most in ((0.0, 0.5), (1.0, 3.2)):
         random = np.random.default_rng(7)
         sides = calibration.simulate(random, calibration.MACHINES[machine], cv, change, RUNS)
         judged = calibration.two_looks(sides)
@@ -39,13 +39,13 @@ def test_false_fails_are_rare(calibration: ModuleType, machine: int, cv: float) 
 
 
 def test_clear_cases_take_half_the_launches(calibration: ModuleType) -> None:
-    """On a quiet machine five pairs tell no change and twice the tolerance, and tell them right."""
+    """On a quiet machine five pairs mostly tell no change and twice the tolerance, and rightly."""
     for change, field in ((0.0, "within"), (2.0, "worse")):
         random = np.random.default_rng(7)
         sides = calibration.simulate(random, calibration.MACHINES[0], 0.02, change, RUNS)
         rates = calibration.Rates.of(calibration.two_looks(sides))
         assert getattr(rates, field) > 99.9
-        assert rates.pairs < 5.1
+        assert rates.pairs < 5.6
 
 
 def test_the_page_is_of_this_rule(calibration: ModuleType) -> None:
