@@ -103,7 +103,7 @@ def fill_command(
         stop = stop or (*command.engine, "kill", "--signal", "TERM", container)
         kill = kill or (*command.engine, "rm", "--force", "--volumes", container)
     argv = words(command.argv)
-    texts = {**texts, "port": re.escape(port), "name": re.escape(name)}
+    escaped = {word: re.escape(text) for word, text in texts.items()}
     behind = Behind(
         client=argv,
         deployment=deployment,
@@ -113,7 +113,7 @@ def fill_command(
         engine=command.engine,
         container=container,
         pidfile=None if command.pidfile is None else fill_text(command.pidfile, texts),
-        process=None if command.process is None else fill_text(command.process, texts),
+        process=None if command.process is None else fill_text(command.process, escaped),
         elsewhere=command.elsewhere,
     )
     return Filled(argv, behind)
