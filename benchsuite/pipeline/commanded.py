@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchsuite.errors import ConfigError
-from benchsuite.model.record import ModelFacts
+from benchsuite.model.record import Failure, ModelFacts
 from benchsuite.model.shape import UnknownMemory
 from benchsuite.pipeline.context import Target
 from benchsuite.scenario.templates import placeholders
 from benchsuite.server.command import StartedBy, command_binary, read_command_help
 from benchsuite.server.gguf_facts import read_model_facts
 from benchsuite.server.gguf_shape import read_model_shape
+from benchsuite.server.launch import LaunchedServer
 from benchsuite.server.tiny_model import tiny_model
 
 
@@ -45,6 +46,20 @@ def commanded_target(by: StartedBy, environ: Mapping[str, str], limit_s: float) 
         )
         return Target(binary, table, ModelFacts(path=inside or ""), UnknownMemory(why), by=by)
     return Target(binary, table, read_model_facts(path), read_model_shape(path), by=by)
+
+
+def left_behind(server: LaunchedServer) -> Failure | None:
+    """A server that runs on after its command was stopped: what comes next would suffer from it."""
+    if server.behind is None or not server.left_behind():
+        return None
+    how = server.behind.how
+    words = f"the server still answers at {server.host}:{server.port} after it was stopped"
+    if server.behind.stop_fault:
+        words = f"{words}; 'stop' failed: {server.behind.stop_fault}"
+    hint = (
+        f"say with 'stop' of deployment '{how.deployment}' how to end what '{how.client[0]}' starts"
+    )
+    return Failure("hang", words, hint=hint, step="stopping", healthy_before=True)
 
 
 def _model(by: StartedBy) -> Path | None:

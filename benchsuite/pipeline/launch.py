@@ -32,6 +32,7 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.model.scenario import DamageStep, RestartStep, SourceMarkersStep
 from benchsuite.pipeline.analytic import analytic_measurements
+from benchsuite.pipeline.commanded import left_behind
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
@@ -210,7 +211,7 @@ class LaunchDrive:
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
         from benchsuite.collect.watch import Watch
-        from benchsuite.pipeline.driving import drive, measure_excess
+        from benchsuite.pipeline.driving import drive, measure_excess, warn_if_open
 
         server, log = self._server, self._log
         if server is None or log is None:
@@ -231,6 +232,8 @@ class LaunchDrive:
                 keep=self._context.keep,
                 owned=True,
             )
+            if server.behind is not None:
+                await warn_if_open(server, watch, self._context.plan.limits.idle)
             prompts = self._context.prompts
             if self._facts is None:
                 raise AssertionError("no facts after they were learnt")
@@ -429,6 +432,8 @@ class LaunchDrive:
                 last_lines=tuple(log.last_lines),
                 forensics=forensics(log, end, ()),
             )
+        if failure is None and self._server is not None:
+            failure = left_behind(self._server)
         analytic, unknown = analytic_measurements(
             target.shape,
             target.flags(self._variant),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -66,10 +67,14 @@ class ServerBehind:
         how: How it is reached.
         log_path: Where `how.log` is written to.
         guard: Runs `how.kill` and ends `how.log` if we die.
+
+    Attributes:
+        stop_fault: Why the server could not be asked to end; empty where it could.
     """
 
     def __init__(self, how: Behind, log_path: Path, guard: Guard) -> None:
         self.how = how
+        self.stop_fault = ""
         self._log_path = log_path
         self._guard = guard
         self._client_pid = 0
@@ -138,7 +143,7 @@ class ServerBehind:
         """
         started = time.monotonic()
         if self.how.stop:
-            _run(self.how.stop, limit_s)
+            self.stop_fault = _run(self.how.stop, limit_s)
         elif (root := self._own_root()) is not None:
             _signal(root, _TERM)
         else:
@@ -178,9 +183,15 @@ class ServerBehind:
             words = f"the command ended while the server, process {root.pid}, still ran"
         self._end_log()
         self.kill()
-        if how.kill:
+        if how.kill and not self._still_runs():  # else the guard tries again when we leave
             self._guard.drop_command(how.kill)
         return Ended(code, signal, words)
+
+    def _still_runs(self) -> bool:
+        if self.how.container is None:
+            return False
+        told = inspect_container(self.how.engine, self.how.container)
+        return isinstance(told, Container) and told.running
 
     def _of_container(
         self, told: Container, code: int | None, signal: int | None, *, asked: bool
@@ -276,14 +287,16 @@ class ServerBehind:
 
     def _own_root(self) -> psutil.Process | None:
         """The server's process where it was found by itself, and is ours to signal."""
-        if self.how.container is not None or self._root is None:
+        root = self._root
+        if self.how.container is not None or root is None or not root.is_running():
             return None
-        try:
-            if self._root.is_running() and os.getpgid(self._root.pid) != self._client_pid:
-                return self._root
-        except OSError:
-            pass
-        return None
+        if sys.platform != "win32":
+            try:
+                if os.getpgid(root.pid) == self._client_pid:
+                    return None  # the client's group is signalled
+            except OSError:
+                return None
+        return root
 
     def _start_log(self) -> None:
         self._guard.expect()
@@ -310,23 +323,36 @@ class ServerBehind:
         try:
             self._log.wait(_LOG_END_S)
         except subprocess.TimeoutExpired:
-            signal_group(self._log.pid, KILL)
+            if sys.platform == "win32":
+                self._log.kill()
+            else:
+                signal_group(self._log.pid, KILL)
             self._log.wait()
         self._guard.release(self._log.pid)
         self._log = None
 
 
-def _run(command: Sequence[str], limit_s: float) -> None:
-    """Run a command whose failure shows in what it was to bring about."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
+def _run(command: Sequence[str], limit_s: float) -> str:
+    """Run a command to its end; what it said where it failed, else nothing."""
+    limit_s = max(limit_s, 0.1)
+    try:
+        done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=max(limit_s, 0.1),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
             check=False,
         )
+    except OSError as error:
+        return f"{command[0]} could not be started: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} took longer than {limit_s:g} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stdout.decode("utf-8", "replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
+    return f"{Path(command[0]).name} exited with code {done.returncode}: {said}"
 
 
 def _signal(process: psutil.Process, number: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -60,6 +61,7 @@ LOG_CAP_BYTES = 1024 * MIB
 """How large a server's log may grow before the server is killed."""
 
 _FORCE_S = 5.0  # for the kernel to end a killed process; longer means it hangs in a device
+_CONNECT_S = 1.0
 _TERM = 15
 _CRASH_SIGNALS = (4, 6, 7, 8, 11)
 
@@ -163,6 +165,16 @@ class LaunchedServer:
         if self._end is not None:
             return []
         return tree_ids(self.pid) if self.behind is None else self.behind.process_ids()
+
+    def left_behind(self) -> bool:
+        """Whether a command's server still answers once its client has ended."""
+        if self.behind is None or self._end is None:
+            return False
+        try:
+            socket.create_connection((self.host, self.port), _CONNECT_S).close()
+        except OSError:
+            return False
+        return True
 
     def evidence(self) -> LogFacts:
         """What the end of the log tells as it is now."""

@@ -7,17 +7,16 @@ No container engine runs in every place where these tests do, so `docker` is the
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
+import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.integration.desk import Desk, wrapper
+from tests.integration.desk import REPOSITORY, Desk, wrapper
 from tests.integration.engine import DEPLOYMENT, EMBEDDED, EngineDesk, no_namespaces
 from tests.integration.test_lifecycle import SLOW, _wait
 
@@ -97,7 +96,7 @@ def test_the_memory_is_that_of_the_server_and_not_of_the_client(box: EngineDesk)
 
     time.sleep(0.3)
     seen, real = newest(), sum(one.memory_info().rss for one in tree)
-    clients = [one for one in psutil.Process(process.pid).children(recursive=True)]
+    clients = list(psutil.Process(process.pid).children(recursive=True))
     client_bytes = sum(one.memory_info().rss for one in clients)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
@@ -133,6 +132,17 @@ def test_each_launch_has_a_container_of_its_own_name_and_the_key_by_name_only(
     names = [words[words.index("--name") + 1] for words in commands]
     assert len(set(names)) == 2
     assert all(words[words.index("-e") + 1] == "LLAMA_API_KEY" for words in commands)
+
+
+def test_a_server_that_was_not_given_its_key_is_warned_of(box: EngineDesk) -> None:
+    """It works, and everyone on its network could use it."""
+    done = box.desk.run("run", "short.yaml", "-d", "box")
+    assert "was not given its key" not in done.text
+    assert not box.desk.last_record()["launches"][0]["warnings"]
+    box.declare(DEPLOYMENT.replace('"-e", "{key_env}", ', ""))
+    done = box.desk.run("run", "short.yaml", "-d", "box")
+    assert done.code == 0, done.text
+    assert "was not given its key" in " ".join(box.desk.last_record()["launches"][0]["warnings"])
 
 
 def test_a_killed_run_leaves_no_container(box: EngineDesk) -> None:
@@ -287,22 +297,36 @@ def test_a_scenario_that_saves_slots_is_not_applicable(box: EngineDesk) -> None:
     assert "does not share our folders" in done.text
 
 
-def test_a_server_on_another_host_is_driven_and_its_memory_not_applicable(
-    box: EngineDesk,
-) -> None:
-    """Through ssh: the key by name, the model's path there, and a stop command for what stays."""
-    command = " ".join(EMBEDDED)
+def _declare_far(box: EngineDesk, stop: str) -> None:
+    """A deployment behind ssh, with a stop command for what ssh leaves running."""
     model = box.desk.tiny_model()
+    server = f"PYTHONPATH={REPOSITORY} {' '.join(EMBEDDED)}"
     box.declare(
         "[deployments.far]\n"
-        'command = ["ssh", "-o", "SendEnv={key_env}", "gpu1", '
-        f'"PYTHONPATH={os.environ.get("PYTHONPATH", Path.cwd())}", "{command}", "--model", '
+        f'command = ["ssh", "-o", "SendEnv={{key_env}}", "gpu1", "{server}", "--model", '
         '"{model}", "--host", "{host}", "--port", "{port}", "{flags}"]\n'
-        'stop = ["ssh", "gpu1", "pkill", "-f", "[-]-port {port}"]\n'
+        f'stop = ["ssh", "gpu1", "{stop}"]\n'
         f'model_inside = "{model}"\n'
     )
     scenario = SHORT.replace("  - {metric: kv_mib, equals: analytic}\n", "")
     (box.desk.folder / "short.yaml").write_text(scenario)
+
+
+def _far_servers(box: EngineDesk) -> list[psutil.Process]:
+    model = str(box.desk.tiny_model())
+    found = []
+    for one in psutil.process_iter(["cmdline"]):
+        words = one.info["cmdline"] or []
+        if model in words and words[0] == sys.executable:
+            found.append(one)
+    return found
+
+
+def test_a_server_on_another_host_is_driven_and_its_memory_not_applicable(
+    box: EngineDesk,
+) -> None:
+    """Through ssh: the key by name, the model's path there, and a stop command for what stays."""
+    _declare_far(box, "pkill -f '[-]-port {port}'")
     done = box.desk.run("run", "short.yaml", "-d", "far", STAND_IN_HOSTS="gpu1")
     assert done.code == 0, done.text
     record = box.desk.last_record()
@@ -310,6 +334,38 @@ def test_a_server_on_another_host_is_driven_and_its_memory_not_applicable(
     assert missing["outcome"] == "not_applicable"
     assert "on another host" in missing["reason"]
     assert record["fingerprint"]["machine"] is None
+    assert not record["launches"][0]["warnings"]
+    assert _far_servers(box) == []
     done = box.desk.run("run", "short.yaml", "-d", "far")
     assert done.code == 2, done.text
     assert "connect to host gpu1 port 22: Connection refused" in done.text
+
+
+def test_a_stop_command_that_fails_is_told_with_what_it_left_running(box: EngineDesk) -> None:
+    """Exit 4: whatever is measured next would be measured beside a server that nobody ended."""
+    _declare_far(box, "pkill -f -- --port {port}")  # one pattern too many, as pkill says
+    try:
+        done = box.desk.run(
+            "run", "short.yaml", "-d", "far", "--stop-limit", "1", STAND_IN_HOSTS="gpu1"
+        )
+        assert done.code == 4, done.text
+        assert "still answers at 127.0.0.1:" in done.text
+        assert "'stop' failed: ssh exited with code" in done.text
+    finally:
+        for one in _far_servers(box):
+            one.kill()
+
+
+def test_a_killed_run_ends_what_ssh_has_left(box: EngineDesk) -> None:
+    """`kill -9` of benchsuite: the guard runs the stop command."""
+    _declare_far(box, "pkill -f '[-]-port {port}'")
+    box.desk.env["STAND_IN_HOSTS"] = "gpu1"
+    process = box.desk.start("run", "slow.yaml", "-d", "far")
+    runs = box.desk.folder / ".benchsuite" / "runs"
+    assert _wait(
+        lambda: any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
+    )
+    assert len(_far_servers(box)) == 1
+    process.kill()
+    process.communicate(timeout=20)
+    assert _wait(lambda: _far_servers(box) == [], 10)
