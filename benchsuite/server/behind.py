@@ -22,7 +22,7 @@ import psutil
 
 from benchsuite.server.engine import Container, NoContainer, inspect_container, pid_here
 from benchsuite.server.guard import Guard
-from benchsuite.server.processes import KILL, signal_group, tree_ids
+from benchsuite.server.processes import KILL, marked_ids, signal_group, tree_ids
 
 _RUN_LIMIT_S = 20.0  # for a command that stops or removes
 _LOG_PAUSE_S = 0.25  # between attempts to follow a log that is not there yet
@@ -30,10 +30,15 @@ _LOG_END_S = 2.0  # for the last lines to come through
 _TERM = 15
 
 
+LAUNCH_MARK = "BENCHSUITE_LAUNCH"
+"""Environment variable of a command, by which what it starts on this machine is known."""
+
+
 class Behind(msgspec.Struct, frozen=True):
     """How to reach the server of one launch; placeholders are filled in."""
 
     client: tuple[str, ...]  # as it was started
+    name: str  # of the launch
     deployment: str  # its name, for messages
     stop: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
@@ -144,8 +149,9 @@ class ServerBehind:
         started = time.monotonic()
         if self.how.stop:
             self.stop_fault = _run(self.how.stop, limit_s)
-        elif (root := self._own_root()) is not None:
-            _signal(root, _TERM)
+        elif outside := self._outside():
+            for pid in outside:
+                _signal(pid, _TERM)
         else:
             return False
         wait(max(limit_s - (time.monotonic() - started), 0))
@@ -153,11 +159,9 @@ class ServerBehind:
 
     def kill(self) -> None:
         """End the server by force, and remove what is left of it."""
-        root = self._own_root()
-        if root is not None:
-            for pid in reversed(tree_ids(root.pid)):
-                with suppress(OSError):
-                    os.kill(pid, KILL)
+        for root in self._outside():
+            for pid in reversed(tree_ids(root)):
+                _signal(pid, KILL)
         if self.how.kill:
             _run(self.how.kill, _RUN_LIMIT_S)
 
@@ -179,8 +183,8 @@ class ServerBehind:
                 words = f"how its container ended is not known: {told.reason}"
             elif code is not None and code > 128:  # engines hand a signal on in this way
                 signal, code = code - 128, None
-        elif not asked and (root := self._own_root()) is not None:
-            words = f"the command ended while the server, process {root.pid}, still ran"
+        elif not asked and (outside := self._outside()):
+            words = f"the command ended while the server, process {outside[0]}, still ran"
         self._end_log()
         self.kill()
         if how.kill and not self._still_runs():  # else the guard tries again when we leave
@@ -285,18 +289,26 @@ class ServerBehind:
         arguments = list(self.how.client[1:])
         return pid == self._client_pid and list(words)[-len(arguments) :] == arguments
 
-    def _own_root(self) -> psutil.Process | None:
-        """The server's process where it was found by itself, and is ours to signal."""
+    def _outside(self) -> list[int]:
+        """Processes that the command has started outside its process group; none in containers."""
+        if self.how.container is not None:
+            return []
         root = self._root
-        if self.how.container is not None or root is None or not root.is_running():
-            return None
-        if sys.platform != "win32":
-            try:
-                if os.getpgid(root.pid) == self._client_pid:
-                    return None  # the client's group is signalled
-            except OSError:
-                return None
-        return root
+        found = [] if root is None or not root.is_running() else [root.pid]
+        known = set(found)
+        marked = marked_ids(f"{LAUNCH_MARK}={self.how.name}")
+        found += [pid for pid in marked if pid not in known]
+        if sys.platform == "win32":
+            return found
+        ours = []
+        for pid in found:
+            with suppress(OSError):
+                if os.getpgid(pid) not in (self._client_pid, *self._log_group()):
+                    ours.append(pid)
+        return ours
+
+    def _log_group(self) -> tuple[int, ...]:
+        return () if self._log is None else (self._log.pid,)
 
     def _start_log(self) -> None:
         self._guard.expect()
@@ -355,9 +367,9 @@ def _run(command: Sequence[str], limit_s: float) -> str:
     return f"{Path(command[0]).name} exited with code {done.returncode}: {said}"
 
 
-def _signal(process: psutil.Process, number: int) -> None:
-    with suppress(psutil.Error, OSError):
-        process.send_signal(number)
+def _signal(pid: int, number: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, number)
 
 
 def _split(code: int | None) -> tuple[int | None, int | None]:

@@ -16,7 +16,7 @@ from benchsuite.errors import ConfigError, ServerHangError, ServerStartError
 from benchsuite.model.deployment import Command, Deployment
 from benchsuite.scenario.flags import FlagTable, parse_help
 from benchsuite.scenario.templates import KEY_VARIABLE, fill, fill_text, placeholders
-from benchsuite.server.behind import Behind, ServerBehind
+from benchsuite.server.behind import LAUNCH_MARK, Behind, ServerBehind
 from benchsuite.server.ending import NO_REASON, describe_end, read_end
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
@@ -106,6 +106,7 @@ def fill_command(
     escaped = {word: re.escape(text) for word, text in texts.items()}
     behind = Behind(
         client=argv,
+        name=name,
         deployment=deployment,
         stop=stop,
         kill=kill or stop,
@@ -160,7 +161,7 @@ def launch_command(
         filled.argv,
         place=Place(command.host, chosen, port is None),
         log_path=log_path,
-        env=deployment.env,
+        env={**deployment.env, LAUNCH_MARK: filled.behind.name},
         guard=guard,
         append=append,
         behind=ServerBehind(filled.behind, log_path, guard),
