@@ -1,7 +1,8 @@
 """Argument lists with placeholders, of deployments that start their server by a command; pure.
 
 `{flags}` stands alone and becomes any number of words; the others may be part of a word. Other
-braces are kept, since engines have templates of their own (`{{json .State}}`).
+braces are kept, since engines have templates of their own (`{{json .State}}`), and shells too
+(`${HOME}`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PLACEHOLDERS: dict[str, str] = {
 }
 """What may stand in braces, and what it becomes."""
 
-_PLACEHOLDER = re.compile(r"(?<!\{)\{([A-Za-z_]\w*)\}(?!\})")
+_PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w*)\}(?!\})")
 
 
 def placeholders(words: Sequence[str]) -> Iterator[str]:
