@@ -97,7 +97,9 @@ class LaunchDrive:
         self._explained: list[Explained] = []  # one of each process
         self._doing = "starting"
         self._start_ms: float | None = None
-        self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
+        deployment = context.plan.deployment
+        inherits = deployment.command is None or deployment.command.shares_files
+        self._recorded_env = recorded_env(deployment.env, os.environ if inherits else {})
 
     async def run(self) -> Outcome:
         """Launch the server, drive the variant's steps, stop the server.

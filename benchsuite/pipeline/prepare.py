@@ -173,6 +173,8 @@ def _no_rpc(deployment: Deployment, target: Target) -> str | None:
     """Why no RPC server can be given to the llama-server; None where one can."""
     if "rpc" not in target.table:
         return f"{target.table.build} has no flag 'rpc'"
+    if deployment.command is not None:
+        return f"the command of deployment '{deployment.name}' can be given no RPC server of ours"
     if deployment.rpc is None:
         return (
             f"deployment '{deployment.name}' starts no RPC server "

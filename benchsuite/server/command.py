@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchsuite.errors import ConfigError, ServerHangError, ServerStartError
+from benchsuite.errors import ConfigError, MachineError, ServerHangError, ServerStartError
 from benchsuite.model.deployment import Command, Deployment
 from benchsuite.scenario.flags import FlagTable, parse_help
 from benchsuite.scenario.templates import KEY_VARIABLE, fill, fill_text, placeholders
@@ -26,6 +26,10 @@ from benchsuite.server.ports import check_port, free_port
 
 _LOOPBACK = "127.0.0.1"
 _HELP = "--help"
+_NO_ENGINE = re.compile(
+    r"cannot connect to the docker daemon|cannot connect to podman|unable to connect to podman",
+    re.IGNORECASE,
+)
 
 
 class StartedBy(msgspec.Struct, frozen=True):
@@ -187,6 +191,7 @@ def read_command_help(
 
     Raises:
         ConfigError: What it prints is no llama-server's help.
+        MachineError: The engine does not run.
         ServerStartError: It died.
         ServerHangError: It did not answer.
     """
@@ -207,6 +212,8 @@ def read_command_help(
     hint = f"it was asked with: {' '.join(asked)}"
     if code < 0 or 129 <= code <= 159:
         raise ServerStartError(words, where=deployment.source, hint=hint)
+    if _NO_ENGINE.search(text):
+        raise MachineError(words, where=deployment.source, hint=f"is the engine running? {hint}")
     if code == 0:
         words = (
             f"what deployment '{deployment.name}' prints for its help is not a llama-server's: it "

@@ -118,20 +118,36 @@ def test_a_container_in_a_cgroup_of_its_own_has_its_memory_read(box: EngineDesk)
     assert _values(record, "rss_mib")[0] > 20
 
 
-def test_each_launch_has_a_container_of_its_own_name_and_the_key_by_name_only(
-    box: EngineDesk,
-) -> None:
-    """No key is in a command or record; the server refuses whoever has none."""
+def test_each_launch_has_a_container_of_its_own_name(box: EngineDesk) -> None:
+    """Two runs never meet, and neither takes the other's container for its own."""
+    names = []
     for _ in range(2):
         done = box.desk.run("run", "short.yaml", "-d", "box")
         assert done.code == 0, done.text
-    commands = []
-    for folder in (box.desk.folder / ".benchsuite" / "runs").iterdir():
-        text = (folder / "record.json").read_text()
-        commands.append(json.loads(text)["launches"][0]["server"]["command"])
-    names = [words[words.index("--name") + 1] for words in commands]
+        words = box.desk.last_record()["launches"][0]["server"]["command"]
+        names.append(words[words.index("--name") + 1])
     assert len(set(names)) == 2
-    assert all(words[words.index("-e") + 1] == "LLAMA_API_KEY" for words in commands)
+
+
+def test_the_key_is_handed_on_by_name_and_written_nowhere(box: EngineDesk) -> None:
+    """It is in the container's environment, and in no command, record, journal or log."""
+    entry = box.desk.folder / "entry"
+    entry.write_text(
+        f'#!/bin/sh\necho "$LLAMA_API_KEY" >> {box.desk.folder}/keys\n'
+        f'exec {" ".join(EMBEDDED)} "$@"\n'
+    )
+    entry.chmod(0o755)
+    box.image("llama", [str(entry)])
+    done = box.desk.run("run", "short.yaml", "-d", "box")
+    assert done.code == 0, done.text
+    key = (box.desk.folder / "keys").read_text().split()[-1]
+    assert len(key) == 48
+    (folder,) = (box.desk.folder / ".benchsuite" / "runs").iterdir()
+    for path in folder.iterdir():
+        assert key not in path.read_text()
+    assert key not in done.text
+    words = box.desk.last_record()["launches"][0]["server"]["command"]
+    assert words[words.index("-e") + 1] == "LLAMA_API_KEY"
 
 
 def test_a_server_that_was_not_given_its_key_is_warned_of(box: EngineDesk) -> None:
@@ -217,6 +233,34 @@ def test_an_image_that_exits_at_once_is_a_failed_start(box: EngineDesk) -> None:
     assert "exited with code 3: no GPU for me" in done.text
     assert time.monotonic() - started < 30
     assert box.containers() == []
+
+
+def test_an_image_that_never_answers_is_removed_at_the_limit(box: EngineDesk) -> None:
+    """A first process without a handler is deaf to TERM, as in any container: it is killed."""
+    script = 'case " $* " in *" --help "*) exec "$@";; esac; echo loading; exec sleep 300'
+    box.image("llama", ["sh", "-c", script, "sh", *EMBEDDED])
+    done = box.desk.run(
+        *("run", "short.yaml", "-d", "box", "--start-limit", "10", "--stop-limit", "1")
+    )
+    assert done.code == 4, done.text
+    assert "not healthy within 10 s of its launch; its last line: loading" in done.text
+    assert box.desk.last_record()["launches"][0]["end"]["how"] == "forced"
+    assert box.containers() == []
+    assert box.processes() == []
+
+
+def test_an_engine_that_does_not_run_is_the_machine_s_failure(box: EngineDesk) -> None:
+    """Exit 5: it may run the next time."""
+    program = box.desk.folder / "docker"
+    program.write_text(
+        '#!/bin/sh\necho "docker: Cannot connect to the Docker daemon at unix:///run/x.sock. Is the'
+        ' docker daemon running?" >&2\nexit 125\n'
+    )
+    program.chmod(0o755)
+    box.declare(DEPLOYMENT.replace('"docker"', '"./docker"'))
+    done = box.desk.run("run", "short.yaml", "-d", "box")
+    assert done.code == 5, done.text
+    assert "Cannot connect to the Docker daemon" in done.text
 
 
 def test_an_image_that_is_not_there_is_named_before_anything_runs(box: EngineDesk) -> None:
