@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 import psutil
 
+from benchsuite.server.ending import last_words
 from benchsuite.server.engine import Container, NoContainer, inspect_container, pid_here
 from benchsuite.server.guard import Guard
 from benchsuite.server.processes import KILL, marked_ids, signal_group, tree_ids
@@ -362,8 +363,8 @@ def _run(command: Sequence[str], limit_s: float) -> str:
         return f"{command[0]} took longer than {limit_s:g} s"
     if done.returncode == 0:
         return ""
-    lines = done.stdout.decode("utf-8", "replace").split("\n")
-    said = next((line.strip() for line in reversed(lines) if line.strip()), "it gave no reason")
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    said = last_words(lines) or "it gave no reason"
     return f"{Path(command[0]).name} exited with code {done.returncode}: {said}"
 
 

@@ -17,7 +17,7 @@ from benchsuite.model.deployment import Command, Deployment
 from benchsuite.scenario.flags import FlagTable, parse_help
 from benchsuite.scenario.templates import KEY_VARIABLE, fill, fill_text, placeholders
 from benchsuite.server.behind import LAUNCH_MARK, Behind, ServerBehind
-from benchsuite.server.ending import NO_REASON, describe_end, read_end
+from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_end
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, Place, start_process
@@ -205,9 +205,9 @@ def read_command_help(
     told = describe_end(
         None if code < 0 else code, -code if code < 0 else None, read_end(text.splitlines()[-40:])
     )
-    last = [line.strip() for line in text.splitlines() if line.strip()][-1:]
-    if told.endswith(NO_REASON):
-        told = f"{told.removesuffix(NO_REASON)}" + (f": {last[0]}" if last else "")
+    last = last_words(text.splitlines())
+    if told.endswith(NO_REASON) and last is not None:
+        told = f"{told.removesuffix(NO_REASON)}: {last}"
     words = f"the help of deployment '{deployment.name}' could not be read: {told}"
     hint = f"it was asked with: {' '.join(asked)}"
     if code < 0 or 129 <= code <= 159:

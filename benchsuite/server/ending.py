@@ -88,6 +88,18 @@ def lost_the_port(told: LogFacts) -> bool:
     return told.failure is not None and told.failure.kind == "port"
 
 
+def last_words(lines: Sequence[str]) -> str | None:
+    """The last line that says something, stripped; an engine's pointer to its help does not."""
+    for line in reversed(lines):
+        if line.strip() and _POINTER.match(line.strip()) is None:
+            return line.strip()
+    return None
+
+
+_POINTER = re.compile(r"(?:Run|See) '[^']*--help'")
+"""The last line of docker 20 to 28 where `run` fails."""
+
+
 def engine_lost_the_port(told: LogFacts) -> bool:
     """Whether a container engine's client, or ssh, says that the port was taken."""
     return any(_ENGINE_PORT.search(line) for line in told.last_lines)

@@ -19,7 +19,7 @@ import psutil
 
 _ASK_LIMIT_S = 10.0
 _CLOCK_SLACK_S = 10.0  # between an engine's clock and the kernel's start times
-_ABSENT = re.compile(r"no such (?:container|object)|not found", re.IGNORECASE)
+_ABSENT = re.compile(r"no such (?:container|object)", re.IGNORECASE)
 
 
 class Container(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.model.record import ServerEnd
 from benchsuite.scenario.templates import KEY_VARIABLE
 from benchsuite.server.behind import ServerBehind
-from benchsuite.server.ending import NO_REASON, describe_end, read_tail
+from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_tail
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
@@ -233,8 +233,7 @@ class LaunchedServer:
         if told:
             return f"{crash.removesuffix(NO_REASON)}; {told}"
         if crash.endswith(NO_REASON):
-            last = [line.strip() for line in read_tail(self.client_log_path).last_lines]
-            said = next((line for line in reversed(last) if line), None)
+            said = last_words(read_tail(self.client_log_path).last_lines)
             if said is not None:
                 return f"{crash.removesuffix(NO_REASON)}: {said}"
         return crash

@@ -39,6 +39,8 @@ _VALUED = {
 
 def fail(code: int, words: str) -> NoReturn:
     print(f"docker: {words}", file=sys.stderr)
+    if code == 125:
+        print("\nRun 'docker run --help' for more information", file=sys.stderr)
     sys.exit(code)
 
 
