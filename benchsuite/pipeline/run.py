@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -29,12 +29,14 @@ from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord, ServerFacts
 from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.devices import locks_of
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
 from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
+from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.store.baselines import Baselines
 from benchsuite.store.records import Journal, RunFolder
@@ -108,7 +110,8 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
     with folder.open_journal() as journal:
         journal.write("begin", record=run.record(folder.id))
         try:
-            asyncio.run(_drive_all(run, folder, journal))
+            with _locked(run):
+                asyncio.run(_drive_all(run, folder, journal))
         finally:
             progress.close()
         record = run.record(folder.id)
@@ -188,6 +191,15 @@ async def _drive_one(
 
         return await AttachDrive(context, run.prepared.api_key, variant, trial).run()
     return await LaunchDrive(context, target, guard, variant, trial).run()
+
+
+def _locked(run: _Run) -> AbstractContextManager[None]:
+    """The locks of the devices that the run uses; exclusive where a gate is noisy."""
+    wanted = locks_of(run.prepared.plan, run.environ)
+    if wanted is None:
+        return nullcontext()
+    devices, alone = wanted
+    return device_locks(devices, alone=alone, environ=run.environ, say=run.progress.launch)
 
 
 def _stored(run: _Run, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
