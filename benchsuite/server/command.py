@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -262,6 +263,33 @@ def _ask(
     else:
         template = command.argv
     asked = fill(template, texts, [question])
+    removal = _removal(command, name, texts, template)
+    if not removal:
+        return asked, *_run(asked, deployment, question, environ, limit_s)
+    with Guard() as guard:  # a container that only answers must not stay either
+        guard.add_command(removal)
+        try:
+            return asked, *_run(asked, deployment, question, environ, limit_s)
+        finally:
+            with suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    removal,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=20,
+                    check=False,
+                )
+                guard.drop_command(removal)  # else the guard tries again as it leaves
+
+
+def _run(
+    asked: Sequence[str],
+    deployment: Deployment,
+    question: str,
+    environ: Mapping[str, str],
+    limit_s: float,
+) -> tuple[int, str]:
     try:
         process = subprocess.Popen(
             asked,
@@ -291,24 +319,18 @@ def _ask(
                     hint=f"it was asked with: {' '.join(asked)}\nallow more with --start-limit",
                 ) from error
             raise
-        finally:
-            _remove(command, name, texts, template)
-    return asked, process.returncode, out.decode(errors="replace")
+    return process.returncode, out.decode(errors="replace")
 
 
-def _remove(command: Command, name: str, texts: Mapping[str, str], template: Sequence[str]) -> None:
-    """Remove the container that only answered a question."""
+def _removal(
+    command: Command, name: str, texts: Mapping[str, str], template: Sequence[str]
+) -> tuple[str, ...]:
+    """What removes the container that only answered a question; empty where it has no name."""
     if command.container is None or "name" not in placeholders(template):
-        return
-    kill = fill(command.kill, texts, ()) if command.kill else ()
-    subprocess.run(
-        kill or (*command.engine, "rm", "--force", "--volumes", name),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=20,
-        check=False,
-    )
+        return ()
+    if command.kill:
+        return fill(command.kill, texts, ())
+    return (*command.engine, "rm", "--force", "--volumes", name)
 
 
 def _texts(command: Command, *, model: str | None, name: str, port: str) -> dict[str, str]:

@@ -170,6 +170,16 @@ def test_a_killed_run_leaves_no_container(box: EngineDesk) -> None:
     assert _wait(lambda: box.containers() == [] and box.processes() == [], 10)
 
 
+def test_a_run_killed_while_it_asks_for_the_help_leaves_no_container(box: EngineDesk) -> None:
+    """A container that only answers a question is told to a guard, too."""
+    box.image("llama", ["sleep", "300"])
+    process = box.desk.start("run", "short.yaml", "-d", "box")
+    assert _wait(lambda: bool(box.containers()))
+    process.kill()
+    process.communicate(timeout=20)
+    assert _wait(lambda: box.containers() == [], 10)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_removes_its_container(box: EngineDesk, number: int) -> None:
     """Exit 130, and nothing is left by the time that benchsuite ends."""
