@@ -19,7 +19,7 @@ from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_copies, measure_reply
 from benchsuite.collect.slots import slot_of, timings_of
-from benchsuite.collect.snapshots import Snapshots
+from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.statuses import measure_status
 from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
 from benchsuite.errors import ServerLiedError
@@ -44,6 +44,7 @@ class Watch:
         pids: Gives the server's processes; None where they cannot be seen.
         keep: The journal.
         owned: Whether we launched the server; contradictions are errors then, else warnings.
+        unseen: Why there are no `pids`; None where the server is seen over HTTP only.
 
     Attributes:
         measurements: What was measured so far.
@@ -67,6 +68,7 @@ class Watch:
         pids: Callable[[], Sequence[int]] | None,
         keep: Keep,
         owned: bool,
+        unseen: Blind | None = None,
     ) -> None:
         self._client = client
         self._variant = variant
@@ -87,7 +89,9 @@ class Watch:
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
         self.growth = Growth()
         self.warm_ups = 0
-        self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
+        self._snapshots = Snapshots(
+            variant, trial, pids=pids, log=log, keep=keep, owned=owned, unseen=unseen
+        )
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
         self._sampling: asyncio.Task[None] | None = None
