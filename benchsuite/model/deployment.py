@@ -12,6 +12,12 @@ TINY = "tiny"
 ADHOC = "adhoc"
 """The deployment of `--model` or `--url` without `-d`."""
 
+ROUTER_FLAGS = ("models-dir", "models-preset")
+"""Flags of a router, which has its models from a folder or a file of presets."""
+
+OWN_MODEL_FLAGS = (*ROUTER_FLAGS, "hf-repo", "model-url", "docker-repo")
+"""Flags by which a server finds its model itself."""
+
 
 class Observe(msgspec.Struct, frozen=True):
     """What can be seen of an attached server besides HTTP."""
@@ -27,6 +33,7 @@ class Deployment(msgspec.Struct, frozen=True):
     server: str | None = None  # path of a llama-server; None looks one up
     url: str | None = None  # attached where given
     model: str | None = None  # path of a GGUF file; None: the tiny model, or the attached server's
+    model_name: str | None = None  # `model` of every request: a router's name for the model
     flags: dict[str, FlagValue] = {}
     env: dict[str, str] = {}  # for the launched server
     api_key_env: str | None = None  # the variable that holds an attached server's key

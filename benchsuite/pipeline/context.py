@@ -66,9 +66,14 @@ class Target(msgspec.Struct, frozen=True):
         """What is typed to start one variant's server; the port is chosen at the launch."""
         port = self.port(variant)
         place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
-        model = ["--model", self.model.path]
+        model = [] if self.model_argument is None else ["--model", self.model_argument]
         rpc = ["--rpc", "127.0.0.1:PORT"] if variant.rpc else []
         return [*self.binary.argv, *rpc, *self.arguments(variant), *model, *place]
+
+    @property
+    def model_argument(self) -> str | None:
+        """The model's path; None where the server finds its model by its own flags."""
+        return self.model.path or None
 
     def port(self, variant: VariantPlan) -> int | None:
         """The port that the variant asks for; None for any free one.

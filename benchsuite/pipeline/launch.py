@@ -35,6 +35,7 @@ from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.models import served_model
 from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
@@ -91,6 +92,8 @@ class LaunchDrive:
         self._explained: list[Explained] = []  # one of each process
         self._doing = "starting"
         self._start_ms: float | None = None
+        self._model, self._shape = target.model, target.shape  # once it answers, what it serves
+        self._model_name = context.plan.deployment.model_name
         self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
 
     async def run(self) -> Outcome:
@@ -140,7 +143,7 @@ class LaunchDrive:
             self._server = server = launch(
                 target.binary,
                 arguments,
-                model=target.model.path,
+                model=target.model_argument,
                 port=target.port(self._variant),
                 log_path=path,
                 env=self._context.plan.deployment.env,
@@ -148,14 +151,22 @@ class LaunchDrive:
                 append=self._restarts > 0,
             )
             if self._log is None:
-                self._log = LogFollower(path)
+                self._log = LogFollower(path, self._model_name or "")
             log = self._log
             from benchsuite.client.api import LlamaClient
             from benchsuite.pipeline.driving import wait_for
+            from benchsuite.pipeline.waking import wake
 
-            client = LlamaClient(server.url, api_key=server.api_key, idle_seconds=limits.idle)
+            client = LlamaClient(
+                server.url,
+                api_key=server.api_key,
+                idle_seconds=limits.idle if self._model_name is None else limits.start,
+                model=self._model_name,
+            )
             try:
                 await wait_for(server, client, log, limits.start)
+                if self._model_name is not None:
+                    await wake(client, self._model_name)  # a router is healthy without any model
             except PortTakenError:
                 if not remaining:
                     raise
@@ -196,7 +207,10 @@ class LaunchDrive:
         if server is None or log is None:
             raise AssertionError("drive before start")
         self._client = client = LlamaClient(
-            server.url, api_key=server.api_key, idle_seconds=self._context.plan.limits.idle
+            server.url,
+            api_key=server.api_key,
+            idle_seconds=self._context.plan.limits.idle,
+            model=self._model_name,
         )
         try:
             await self._learn_facts()
@@ -241,12 +255,13 @@ class LaunchDrive:
         self._doing = "asking the server for its properties"
         props = await client.props()
         log.poll()
+        self._model, self._shape = served_model(target.model, target.shape, props)
         self._facts = launched_facts(
             target.binary,
             server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             props,
             log.facts(),
         )
@@ -376,7 +391,7 @@ class LaunchDrive:
             () if self._server is None else self._server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             Props(),
             log,
         )
@@ -398,7 +413,7 @@ class LaunchDrive:
                 forensics=forensics(log, end, ()),
             )
         analytic, unknown = analytic_measurements(
-            target.shape,
+            self._shape,
             target.flags(self._variant),
             self._context.plan.deployment.env,
             target.table,

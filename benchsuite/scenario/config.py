@@ -186,6 +186,7 @@ class _Reader:
             server=self.program(table, "server", keys),
             url=self.text_of(table, "url", keys),
             model=None if model is None else str(self.file(model)),
+            model_name=self.text_of(table, "model_name", keys),
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
             env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
             api_key_env=self.text_of(table, "api_key_env", keys),
