@@ -9,12 +9,12 @@ _CHILD = """\
 [{port}] 0.00.001.000 I srv    load_model: loading model '{name}.gguf'
 [{port}] 0.00.001.000 I llama_context: n_batch       = {batch}
 [{port}] 0.00.001.000 I llama_kv_cache:        CPU KV buffer size =   {mib}.00 MiB
-[{port}] 0.00.001.000 I llama_kv_cache: size =    {mib}.00 MiB (  2048 cells,   4 layers,  2/2 seqs), \
-K (f16):    {half}.00 MiB, V (f16):    {half}.00 MiB
+[{port}] 0.00.001.000 I llama_kv_cache: size =    {mib}.00 MiB (  2048 cells, \
+  4 layers,  2/2 seqs), K (f16):    {half}.00 MiB, V (f16):    {half}.00 MiB
 [{port}] 0.00.002.000 I srv          load: initializing slots, n_slots = 2
 [{port}] 0.00.003.000 I slot launch_slot_: id  1 | task 0 | processing task, is_child = 0
-[{port}] 0.00.004.000 I slot print_timing: id  1 | task 0 | prompt eval time =  7.86 ms / {n} tokens \
-(    0.66 ms per token,  1526.52 tokens per second)
+[{port}] 0.00.004.000 I slot print_timing: id  1 | task 0 | prompt eval time = \
+ 7.86 ms / {n} tokens (    0.66 ms per token,  1526.52 tokens per second)
 """
 
 
