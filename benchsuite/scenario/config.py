@@ -74,6 +74,11 @@ def load_config(start: Path) -> Config:
     return _Reader(path, text, prefix).config(table)
 
 
+def parse_config(path: Path, text: str) -> Config:
+    """As `load_config`, from the text of a `benchsuite.toml` that would lie at `path`."""
+    return _Reader(path, text, ()).config(_tables(path, text))
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
