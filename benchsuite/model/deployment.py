@@ -43,6 +43,8 @@ class Deployment(msgspec.Struct, frozen=True):
     overlays: dict[str, dict[str, dict[str, FlagValue]]] = {}  # scenario -> variant -> flags
     sources: dict[str, str] = {}  # folders of source code by key; a single one has DEFAULT_FOLDER
     source: str = "built in"  # file where it was declared, for messages
+    # flag as written (of overlays `SCENARIO.VARIANT.flag`) -> file:line, for messages
+    places: dict[str, str] = {}
 
     @property
     def attached(self) -> bool:

@@ -113,9 +113,7 @@ class AttachDrive:
             seen = None if self._log is None else self._log.facts()
             self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
-            unmet = unmet_requirements(
-                self._variant.flags, self._context.plan.scenario.server, self._facts
-            )
+            unmet = unmet_requirements(self._variant.flags, self._context.plan.needs, self._facts)
             if unmet:
                 return Failure(
                     "unmet",

@@ -326,7 +326,7 @@ class LaunchDrive:
         self._context.progress.step(words)
 
     def _check_requirements(self, facts: ServerFacts) -> None:
-        needs = self._context.plan.scenario.server
+        needs = self._context.plan.needs
         unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
         if unmet:
             raise ServerLiedError(

@@ -22,6 +22,7 @@ from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
+from benchsuite.server.embedded_flags import help_text
 from benchsuite.server.environment import hidden_flags
 from benchsuite.server.locate import list_devices, locate, read_help
 from benchsuite.server.rpc import find_rpc_server
@@ -87,6 +88,7 @@ def prepare(
         limits=options.limits,
         devices=None if target is None else _devices(scenario, target, environ),
         no_rpc=None if target is None else _no_rpc(deployment, target),
+        names=parse_help(help_text()) if deployment.attached else None,
     )
     if target is not None:
         for variant in plan.variants:

@@ -176,7 +176,9 @@ class _Reader:
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
         fields = tuple(
-            field for field in Deployment.__struct_fields__ if field not in ("name", "sources")
+            field
+            for field in Deployment.__struct_fields__
+            if field not in ("name", "sources", "places")
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
         model = self.text_of(table, "model", keys)
@@ -201,6 +203,7 @@ class _Reader:
             overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
             sources=self.sources(table, keys),
             source=self.place(*keys),
+            places=self.flag_places(table, keys),
         )
         self.consistent(found, table, keys)
         return found
@@ -270,6 +273,22 @@ class _Reader:
             else:
                 self.wrong((*keys, name), "a value or a list of values", value)
         return flags
+
+    def flag_places(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
+        """Where each flag stands, of the deployment and of its overlays."""
+        found = {
+            name.lstrip("-"): self.place(*keys, "flags", name)
+            for name in self.table_of(table, "flags", keys)
+        }
+        overlays = self.table_of(table, "overlays", keys)
+        for scenario in overlays:
+            inner = self.table_of(overlays, scenario, (*keys, "overlays"))
+            for variant in inner:
+                place = (*keys, "overlays", scenario)
+                for name in self.table_of(inner, variant, place):
+                    word = f"{scenario}.{variant}.{name.lstrip('-')}"
+                    found[word] = self.place(*place, variant, name)
+        return found
 
     def overlays(
         self, table: Mapping[str, Any], keys: tuple[str, ...]
