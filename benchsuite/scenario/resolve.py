@@ -79,7 +79,12 @@ class Resolver:
             if name in self._needs:
                 raise FlagError(f"flag '{name}' is named twice under 'server'", where=where)
             self._needs[name] = msgspec.structs.replace(need, **{need.kind: _as_kind(need, normal)})
-        self._deployed = self._layer(deployment.flags, self._place)
+        # the server reads these too, below its command line: they are the deployment's word
+        variables = {name: v for name, v in deployment.env.items() if _is_flag(name, table)}
+        self._deployed: dict[str, FlagValue] = {
+            **self._layer(variables, lambda _: deployment.source),
+            **self._layer(deployment.flags, self._place),
+        }
         self._sets = self._merge_sets(sets)
 
     def refuse_sets(self, variant: VariantSpec, overlay: dict[str, FlagValue]) -> None:
@@ -253,6 +258,10 @@ def _slots(chosen: dict[str, _Choice]) -> int:
     if isinstance(value, str) and value.isdecimal() and int(value) > 0:
         return int(value)
     return AUTOMATIC_SLOTS
+
+
+def _is_flag(variable: str, table: FlagTable) -> bool:
+    return variable.startswith("LLAMA_ARG_") and variable in table
 
 
 def canonical_needs(scenario: Scenario, table: FlagTable | None) -> dict[str, FlagNeed]:

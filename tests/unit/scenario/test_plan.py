@@ -417,3 +417,15 @@ def test_needs_of_running_servers_are_known_by_any_spelling(parallel: str, conte
     assert found.variants[0].flags == {"parallel": "2", "ctx-size": "8192"}
     assert {"parallel", "ctx-size"} <= set(found.needs)
     assert {"parallel", "ctx-size"} <= set(plan(text).needs)
+
+
+def test_flags_in_a_deployments_environment_count_as_its_flags() -> None:
+    """The server reads them, so they beat a scenario's default, and may contradict its needs."""
+    env = {"LLAMA_ARG_CACHE_RAM": "512", "LLAMA_ARG_NO_MMAP": "1", "OMP_NUM_THREADS": "2"}
+    assert first(where=deployment(env=env)).flags["cache-ram"] == "512"
+    both = deployment(env=env, flags={"cram": "64"})
+    assert first(where=both).flags["cache-ram"] == "64"
+    with pytest.raises(FlagError, match="'mine' sets parallel 4, but scenario 'scenario' needs"):
+        plan(where=deployment(env={"LLAMA_ARG_N_PARALLEL": "4"}))
+    with pytest.raises(FlagError, match="flag 'host' is set by benchsuite"):
+        plan(where=deployment(env={"LLAMA_ARG_HOST": "0.0.0.0"}))
