@@ -80,7 +80,9 @@ class Resolver:
                 raise FlagError(f"flag '{name}' is named twice under 'server'", where=where)
             self._needs[name] = msgspec.structs.replace(need, **{need.kind: _as_kind(need, normal)})
         # the server reads these too, below its command line: they are the deployment's word
-        variables = {name: v for name, v in deployment.env.items() if _is_flag(name, table)}
+        variables: dict[str, FlagValue] = {
+            name: value for name, value in deployment.env.items() if _is_flag(name, table)
+        }
         self._deployed: dict[str, FlagValue] = {
             **self._layer(variables, lambda _: deployment.source),
             **self._layer(deployment.flags, self._place),
