@@ -117,6 +117,7 @@ def server(url: str, api_key_env: str | None, idle_limit: float, as_json: bool) 
     default="auto",
     help="auto by default.",
 )
+@click.option("--hash", "whole", is_flag=True, help="Read every byte for each file's SHA-256.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def model(
     file: str,
@@ -129,6 +130,7 @@ def model(
     batch_size: int,
     ubatch_size: int,
     flash_attn: str,
+    whole: bool,
     as_json: bool,
 ) -> int:
     """Show what KV memory and recurrent state a model needs with llama-server's flags.
@@ -158,7 +160,7 @@ def model(
         n_ubatch=ubatch_size,
         flash_attention=flash_attn != "off",
     )
-    found = inspect_model(file, settings)
+    found = inspect_model(file, settings, whole=whole)
     if as_json:
         click.echo(render_model_json(found), nl=False)
     else:

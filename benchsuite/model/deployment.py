@@ -12,6 +12,12 @@ TINY = "tiny"
 ADHOC = "adhoc"
 """The deployment of `--model` or `--url` without `-d`."""
 
+ROUTER_FLAGS = ("models-dir", "models-preset")
+"""Flags of a router, which has its models from a folder or a file of presets."""
+
+OWN_MODEL_FLAGS = (*ROUTER_FLAGS, "hf-repo", "model-url", "docker-repo")
+"""Flags by which a server finds its model itself."""
+
 
 class Observe(msgspec.Struct, frozen=True):
     """What can be seen of an attached server besides HTTP."""
@@ -53,6 +59,7 @@ class Deployment(msgspec.Struct, frozen=True):
     command: Command | None = None  # what starts it instead of a llama-server's path
     url: str | None = None  # attached where given
     model: str | None = None  # path of a GGUF file; None: the tiny model, or the attached server's
+    model_name: str | None = None  # `model` of every request: a router's name for the model
     flags: dict[str, FlagValue] = {}
     env: dict[str, str] = {}  # for the launched server
     api_key_env: str | None = None  # the variable that holds an attached server's key
@@ -62,6 +69,8 @@ class Deployment(msgspec.Struct, frozen=True):
     overlays: dict[str, dict[str, dict[str, FlagValue]]] = {}  # scenario -> variant -> flags
     sources: dict[str, str] = {}  # folders of source code by key; a single one has DEFAULT_FOLDER
     source: str = "built in"  # file where it was declared, for messages
+    # flag as written (of overlays `SCENARIO.VARIANT.flag`) -> file:line, for messages
+    places: dict[str, str] = {}
 
     @property
     def attached(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal
 from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.client.props import Props
 from benchsuite.collect.explain import Explained
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
@@ -41,6 +42,7 @@ from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.waking import wake
 from benchsuite.server.processes import tree_ids
 
 DEFAULT_REQUESTS_PER_SECOND = 20.0
@@ -69,6 +71,7 @@ class AttachDrive:
         self._requests_before = 0  # that the observed log has timed before ours
         self._facts: ServerFacts | None = None
         self._explained = Explained()
+        self._woken: tuple[str, ...] = ()  # what had to be loaded before
         self._doing = "connecting"
 
     async def run(self) -> Outcome:
@@ -101,17 +104,16 @@ class AttachDrive:
             api_key=self._key,
             idle_seconds=self._context.plan.limits.idle,
             pace=pace_of(deployment),
+            model=deployment.model_name,
         )
         try:
             await self._wait_until_ready(client)
-            props = await client.props()
+            props = await self._wake()
             self._log = _declared_log(deployment)
             seen = None if self._log is None else self._log.facts()
             self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
-            unmet = unmet_requirements(
-                self._variant.flags, self._context.plan.scenario.server, self._facts
-            )
+            unmet = unmet_requirements(self._variant.flags, self._context.plan.needs, self._facts)
             if unmet:
                 return Failure(
                     "unmet",
@@ -126,6 +128,20 @@ class AttachDrive:
         finally:
             await client.aclose()
         return None
+
+    async def _wake(self) -> Props:
+        deployment = self._context.plan.deployment
+        client = LlamaClient(
+            deployment.url or "",
+            api_key=self._key,
+            idle_seconds=self._context.plan.limits.start,  # a model may be loaded meanwhile
+            model=deployment.model_name,
+        )
+        try:
+            props, self._woken = await wake(client, deployment.model_name)
+        finally:
+            await client.aclose()
+        return props
 
     async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
@@ -212,7 +228,11 @@ class AttachDrive:
             facts,
             end=ServerEnd(how="left running"),
             failure=failure,
-            warnings=(*(() if watch is None else watch.warnings), *self._explained.warnings),
+            warnings=(
+                *self._woken,
+                *(() if watch is None else watch.warnings),
+                *self._explained.warnings,
+            ),
             reevaluations=self._explained.reevaluations,
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
@@ -252,7 +272,7 @@ def _declared_log(deployment: Deployment) -> LogFollower | None:
             f"the log that deployment '{deployment.name}' declares is not there: {path}",
             where=deployment.source,
         )
-    log = LogFollower(path)
+    log = LogFollower(path, deployment.model_name or "")
     log.poll()
     return log
 

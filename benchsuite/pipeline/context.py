@@ -71,7 +71,7 @@ class Target(msgspec.Struct, frozen=True):
         if self.by is not None:
             return list(self._filled(self.by, variant).argv)
         place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
-        model = ["--model", self.model.path]
+        model = [] if self.model_argument is None else ["--model", self.model_argument]
         rpc = ["--rpc", "127.0.0.1:PORT"] if variant.rpc else []
         return [*self.binary.argv, *rpc, *self.arguments(variant), *model, *place]
 

@@ -37,6 +37,7 @@ from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.models import served_model
 from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.behind import Unseen
 from benchsuite.server.command import launch_command
@@ -97,7 +98,9 @@ class LaunchDrive:
         self._explained: list[Explained] = []  # one of each process
         self._doing = "starting"
         self._start_ms: float | None = None
+        self._model, self._shape = target.model, target.shape  # once it answers, what it serves
         deployment = context.plan.deployment
+        self._model_name = deployment.model_name
         inherits = deployment.command is None or deployment.command.shares_files
         self._recorded_env = recorded_env(deployment.env, os.environ if inherits else {})
 
@@ -147,14 +150,22 @@ class LaunchDrive:
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = self._launch(arguments, path)
             if self._log is None:
-                self._log = LogFollower(path)
+                self._log = LogFollower(path, self._model_name or "")
             log = self._log
             from benchsuite.client.api import LlamaClient
             from benchsuite.pipeline.driving import wait_for
+            from benchsuite.pipeline.waking import wake
 
-            client = LlamaClient(server.url, api_key=server.api_key, idle_seconds=limits.idle)
+            client = LlamaClient(
+                server.url,
+                api_key=server.api_key,
+                idle_seconds=limits.idle if self._model_name is None else limits.start,
+                model=self._model_name,
+            )
             try:
                 await wait_for(server, client, log, limits.start)
+                if self._model_name is not None:
+                    await wake(client, self._model_name)  # a router is healthy without any model
             except PortTakenError:
                 if not remaining:
                     raise
@@ -186,7 +197,7 @@ class LaunchDrive:
         return launch(
             target.binary,
             arguments,
-            model=target.model.path,
+            model=target.model_argument,
             port=target.port(self._variant),
             log_path=log_path,
             env=self._context.plan.deployment.env,
@@ -219,7 +230,10 @@ class LaunchDrive:
         if server is None or log is None:
             raise AssertionError("drive before start")
         self._client = client = LlamaClient(
-            server.url, api_key=server.api_key, idle_seconds=self._context.plan.limits.idle
+            server.url,
+            api_key=server.api_key,
+            idle_seconds=self._context.plan.limits.idle,
+            model=self._model_name,
         )
         try:
             await self._learn_facts()
@@ -268,12 +282,13 @@ class LaunchDrive:
         self._doing = "asking the server for its properties"
         props = await client.props()
         log.poll()
+        self._model, self._shape = served_model(target.model, target.shape, props)
         self._facts = launched_facts(
             target.binary,
             server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             props,
             log.facts(),
         )
@@ -346,7 +361,7 @@ class LaunchDrive:
         self._context.progress.step(words)
 
     def _check_requirements(self, facts: ServerFacts) -> None:
-        needs = self._context.plan.scenario.server
+        needs = self._context.plan.needs
         unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
         if unmet:
             raise ServerLiedError(
@@ -413,7 +428,7 @@ class LaunchDrive:
             () if self._server is None else self._server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             Props(),
             log,
         )
@@ -437,7 +452,7 @@ class LaunchDrive:
         if failure is None and self._server is not None:
             failure = left_behind(self._server)
         analytic, unknown = analytic_measurements(
-            target.shape,
+            self._shape,
             target.flags(self._variant),
             self._context.plan.deployment.env,
             target.table,

@@ -17,18 +17,17 @@ from benchsuite.pipeline.commanded import commanded_target
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.keys import api_key
 from benchsuite.pipeline.markers import check_folders
+from benchsuite.pipeline.models import model_of
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
 from benchsuite.server.command import StartedBy, list_command_devices
+from benchsuite.server.embedded_flags import help_text
 from benchsuite.server.environment import hidden_flags
-from benchsuite.server.gguf_facts import read_model_facts
-from benchsuite.server.gguf_shape import read_model_shape
 from benchsuite.server.locate import list_devices, locate, read_help
 from benchsuite.server.rpc import find_rpc_server
-from benchsuite.server.tiny_model import tiny_model
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import find_run, read_record
 from benchsuite.store.trees import FolderTree, Tree, baselines_at
@@ -91,6 +90,7 @@ def prepare(
         limits=options.limits,
         devices=None if target is None else _devices(scenario, target, environ, options),
         no_rpc=None if target is None else _no_rpc(deployment, target),
+        names=parse_help(help_text()) if deployment.attached else None,
     )
     if target is not None:
         for variant in plan.variants:
@@ -130,6 +130,8 @@ def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
         url=options.url,
         api_key_env=options.api_key_env,
     )
+    if options.model_name is not None:
+        deployment = msgspec.structs.replace(deployment, model_name=options.model_name)
     if options.requests_per_second is None:
         return deployment
     if not deployment.attached:
@@ -149,8 +151,8 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     )
     build = "the embedded server" if binary.kind == "embedded" else binary.path
     table = parse_help(read_help(binary, environ), build)
-    path = Path(deployment.model) if deployment.model is not None else tiny_model()
-    return Target(binary, table, read_model_facts(path), read_model_shape(path))
+    facts, shape = model_of(deployment, table)
+    return Target(binary, table, facts, shape)
 
 
 def _devices(

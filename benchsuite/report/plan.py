@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchsuite.gate.words import rule_words
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
+from benchsuite.model.deployment import OWN_MODEL_FLAGS
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.scenario import (
     CompleteStep,
@@ -217,12 +218,14 @@ def _server(plan: Plan) -> str:
     if not plan.scenario.needs_server:
         return f"deployment {deployment.name}; no step needs a server, so none is started"
     if deployment.url is not None:
-        return f"deployment {deployment.name}, attached to {deployment.url}"
+        named = deployment.model_name
+        words = "" if named is None else f", its model {named}"
+        return f"deployment {deployment.name}, attached to {deployment.url}{words}"
     if deployment.command is not None:
         words = shlex.join(deployment.command.argv)
         return f"deployment {deployment.name}, started by: {words}"
     server = deployment.server or "the first llama-server found"
-    model = deployment.model or "the tiny model"
+    model = deployment.model or _own_model(plan) or "the tiny model"
     return f"deployment {deployment.name}, {server} with {model}"
 
 
@@ -243,6 +246,18 @@ def _behind(behind: Behind) -> Iterator[str]:
         yield f"  memory: of the process that matches '{behind.process}'"
     else:
         yield "  memory: cannot be seen; name its 'container', 'pidfile' or 'process'"
+
+
+def _own_model(plan: Plan) -> str | None:
+    """The model that the server finds by its own flags, in words; None where it is given a file."""
+    for variant in plan.variants:
+        for flag in OWN_MODEL_FLAGS:
+            value = variant.flags.get(flag)
+            if value is not None:
+                named = plan.deployment.model_name
+                which = "the model" if named is None else f"model {named}"
+                return f"{which} of --{flag} {value}"
+    return None
 
 
 def _session(session: SessionSpec) -> str:

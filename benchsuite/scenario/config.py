@@ -75,6 +75,11 @@ def load_config(start: Path) -> Config:
     return _Reader(path, text, prefix).config(table)
 
 
+def parse_config(path: Path, text: str) -> Config:
+    """As `load_config`, from the text of a `benchsuite.toml` that would lie at `path`."""
+    return _Reader(path, text, ()).config(_tables(path, text))
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -172,7 +177,11 @@ class _Reader:
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
         fields = (
-            *(field for field in Deployment.__struct_fields__ if field not in ("name", "sources")),
+            *(
+                field
+                for field in Deployment.__struct_fields__
+                if field not in ("name", "sources", "places")
+            ),
             *COMMAND_KEYS,
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
@@ -193,6 +202,7 @@ class _Reader:
             ),
             url=self.text_of(table, "url", keys),
             model=None if model is None else str(self.file(model)),
+            model_name=self.text_of(table, "model_name", keys),
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
             env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
             api_key_env=self.text_of(table, "api_key_env", keys),
@@ -202,6 +212,7 @@ class _Reader:
             overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
             sources=self.sources(table, keys),
             source=self.place(*keys),
+            places=self.flag_places(table, keys),
         )
         self.consistent(found, table, keys)
         return found
@@ -277,6 +288,22 @@ class _Reader:
             else:
                 self.wrong((*keys, name), "a value or a list of values", value)
         return flags
+
+    def flag_places(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
+        """Where each flag stands, of the deployment and of its overlays."""
+        found = {
+            name.lstrip("-"): self.place(*keys, "flags", name)
+            for name in self.table_of(table, "flags", keys)
+        }
+        overlays = self.table_of(table, "overlays", keys)
+        for scenario in overlays:
+            inner = self.table_of(overlays, scenario, (*keys, "overlays"))
+            for variant in inner:
+                place = (*keys, "overlays", scenario)
+                for name in self.table_of(inner, variant, place):
+                    word = f"{scenario}.{variant}.{name.lstrip('-')}"
+                    found[word] = self.place(*place, variant, name)
+        return found
 
     def overlays(
         self, table: Mapping[str, Any], keys: tuple[str, ...]

@@ -28,7 +28,7 @@ from benchsuite.model.scenario import (
 )
 from benchsuite.scenario.digest import digest_of
 from benchsuite.scenario.flags import FlagTable
-from benchsuite.scenario.resolve import Resolver, attached_flags
+from benchsuite.scenario.resolve import Resolver, attached_flags, canonical_needs
 from benchsuite.scenario.words import remedy
 
 _SEED_STEP = 1_000_003
@@ -64,6 +64,7 @@ def make_plan(
     limits: Limits | None = None,
     devices: Collection[str] | None = None,
     no_rpc: str | None = None,
+    names: FlagTable | None = None,
 ) -> Plan:
     """What one run of a scenario will do.
 
@@ -78,6 +79,7 @@ def make_plan(
         limits: Of the waits; the defaults if None.
         devices: Kinds of device that the server can use (`CPU`, `CUDA`); None where nobody
             asked, and then `require: {device}` is left to be seen.
+        names: Knows how flags may be spelled, for an attached server, whose own help is not seen.
         no_rpc: Why no RPC server can be started; None where one can.
 
     Raises:
@@ -116,7 +118,7 @@ def make_plan(
         if resolver is not None and reason is None:
             flags, notes = resolver.resolve(variant, overlay or {})
         elif deployment.attached and scenario.needs_server:
-            flags, notes, cannot = attached_flags(scenario, variant)
+            flags, notes, cannot = attached_flags(scenario, variant, names)
             reason = reason or cannot
         planned.append(
             VariantPlan(
@@ -138,6 +140,7 @@ def make_plan(
         deployment=deployment,
         variants=tuple(planned),
         gates=tuple(gate for gate in scenario.gates if _concerns(gate, chosen)),
+        needs=canonical_needs(scenario, table or names),
         trials=trials,
         seed=seed,
         limits=Limits() if limits is None else limits,
