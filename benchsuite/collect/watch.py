@@ -16,7 +16,7 @@ from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_copies, measure_reply
 from benchsuite.collect.slots import slot_of, timings_of
-from benchsuite.collect.snapshots import Snapshots
+from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.statuses import measure_status
 from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
 from benchsuite.errors import ServerLiedError
@@ -41,6 +41,7 @@ class Watch:
         pids: Gives the server's processes; None where they cannot be seen.
         keep: The journal.
         owned: Whether we launched the server; contradictions are errors then, else warnings.
+        unseen: Why there are no `pids`; None where the server is seen over HTTP only.
 
     Attributes:
         measurements: What was measured so far.
@@ -62,6 +63,7 @@ class Watch:
         pids: Callable[[], Sequence[int]] | None,
         keep: Keep,
         owned: bool,
+        unseen: Blind | None = None,
     ) -> None:
         self._client = client
         self._variant = variant
@@ -80,7 +82,9 @@ class Watch:
         self.secrets: dict[str, str] = {}  # by session; set before the first request
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
-        self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
+        self._snapshots = Snapshots(
+            variant, trial, pids=pids, log=log, keep=keep, owned=owned, unseen=unseen
+        )
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -13,6 +13,7 @@ from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import Fingerprint, RunRecord
 from benchsuite.model.scenario import Scenario
+from benchsuite.pipeline.commanded import commanded_target
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.keys import api_key
 from benchsuite.pipeline.markers import check_folders
@@ -21,6 +22,7 @@ from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
+from benchsuite.server.command import StartedBy, list_command_devices
 from benchsuite.server.environment import hidden_flags
 from benchsuite.server.gguf_facts import read_model_facts
 from benchsuite.server.gguf_shape import read_model_shape
@@ -87,7 +89,7 @@ def prepare(
         trials=options.trials,
         seed=options.seed,
         limits=options.limits,
-        devices=None if target is None else _devices(scenario, target, environ),
+        devices=None if target is None else _devices(scenario, target, environ, options),
         no_rpc=None if target is None else _no_rpc(deployment, target),
     )
     if target is not None:
@@ -136,6 +138,9 @@ def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
 
 
 def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, str]) -> Target:
+    if deployment.command is not None:
+        by = StartedBy(deployment.command, deployment)
+        return commanded_target(by, environ, options.limits.start)
     by_option = options.server is not None
     binary = locate(
         deployment.server if by_option else None,
@@ -149,12 +154,18 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
 
 
 def _devices(
-    scenario: Scenario, target: Target, environ: Mapping[str, str]
+    scenario: Scenario, target: Target, environ: Mapping[str, str], options: RunOptions
 ) -> tuple[str, ...] | None:
     """Kinds of device that the server can use; None where no variant asks, or it cannot tell."""
     if not any(v.require.device and not is_rpc(v) for v in scenario.variants.values()):
         return None
-    found = list_devices(target.binary, environ)
+    if target.by is not None:
+        by = target.by
+        found = list_command_devices(
+            by.command, by.deployment, target.model_argument, environ, options.limits.start
+        )
+    else:
+        found = list_devices(target.binary, environ)
     return None if found is None else ("CPU", *sorted({backend_kind(name) for name in found}))
 
 
@@ -162,6 +173,8 @@ def _no_rpc(deployment: Deployment, target: Target) -> str | None:
     """Why no RPC server can be given to the llama-server; None where one can."""
     if "rpc" not in target.table:
         return f"{target.table.build} has no flag 'rpc'"
+    if deployment.command is not None:
+        return f"the command of deployment '{deployment.name}' can be given no RPC server of ours"
     if deployment.rpc is None:
         return (
             f"deployment '{deployment.name}' starts no RPC server "

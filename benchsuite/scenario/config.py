@@ -18,6 +18,7 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment, Observe
 from benchsuite.model.scenario import DEFAULT_FOLDER, FlagValue
+from benchsuite.scenario.command_keys import COMMAND_KEYS, read_command
 from benchsuite.scenario.words import remedy
 
 CONFIG_NAME = "benchsuite.toml"
@@ -170,8 +171,9 @@ class _Reader:
 
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
-        fields = tuple(
-            field for field in Deployment.__struct_fields__ if field not in ("name", "sources")
+        fields = (
+            *(field for field in Deployment.__struct_fields__ if field not in ("name", "sources")),
+            *COMMAND_KEYS,
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
         model = self.text_of(table, "model", keys)
@@ -184,6 +186,11 @@ class _Reader:
         found = Deployment(
             name=name,
             server=self.program(table, "server", keys),
+            command=read_command(
+                table,
+                lambda text: str(self.file(text)),
+                lambda key, sentence: self.say((*keys, key), sentence),
+            ),
             url=self.text_of(table, "url", keys),
             model=None if model is None else str(self.file(model)),
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
@@ -203,8 +210,14 @@ class _Reader:
         self, found: Deployment, table: Mapping[str, Any], keys: tuple[str, ...]
     ) -> None:
         only_launched = [
-            key for key in ("server", "model", "flags", "env", "rpc", "overlays") if table.get(key)
+            key
+            for key in ("server", "command", "model", "flags", "env", "rpc", "overlays")
+            if table.get(key)
         ]
+        if found.command is not None:
+            for key in ("server", "rpc"):
+                if key in table:
+                    self.say((*keys, key), f"'{key}' does not go with 'command'; keep one of them")
         only_attached = [
             key for key in ("api_key_env", "observe", "requests_per_second") if key in table
         ]

@@ -13,6 +13,7 @@ from benchsuite.model.scenario import (
     OWNED_STEPS,
     CompleteStep,
     ConcurrentlyStep,
+    DamageStep,
     EmbeddingStep,
     FlagValue,
     GateSpec,
@@ -32,6 +33,9 @@ from benchsuite.scenario.words import remedy
 
 _SEED_STEP = 1_000_003
 """How far apart the prompts of neighbouring run seeds lie; a prime, so that they rarely meet."""
+
+
+_SLOT_PATH = "slot-save-path"
 
 
 def parse_set(text: str) -> tuple[str, FlagValue]:
@@ -232,6 +236,8 @@ def _not_applicable(
         }
         if owned:
             return f"its steps ({', '.join(owned)}) are only for a server that benchsuite starts"
+    if (unshared := _unshared(scenario, variant, deployment)) is not None:
+        return unshared
     if require.overlay and variant.name not in deployment.overlays.get(scenario.name, {}):
         return (
             f"deployment '{deployment.name}' has no overlay for it "
@@ -247,6 +253,21 @@ def _not_applicable(
         if require.device.casefold() not in kinds:
             return f"no device of kind {require.device}; there is {', '.join(devices) or 'none'}"
     return None
+
+
+def _unshared(scenario: Scenario, variant: VariantSpec, deployment: Deployment) -> str | None:
+    """Why steps cannot be taken whose files the server must share with us, or None."""
+    command = deployment.command
+    if command is None or command.shares_files or not scenario.saves_slots:
+        return None
+    if _SLOT_PATH in {**deployment.flags, **variant.flags} and not any(
+        isinstance(step, DamageStep) for step in scenario.steps
+    ):
+        return None
+    return (
+        f"its steps save slots, and the server of deployment '{deployment.name}' does not share "
+        f"our folders (where no file is spoilt, flag {_SLOT_PATH} may name one of its own)"
+    )
 
 
 def _shift_prompt(prompt: PromptSpec, seed: int) -> PromptSpec:
