@@ -21,7 +21,7 @@ from benchsuite.client.props import Props, parse_props
 from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
-from benchsuite.client.transport import RetiringTransport
+from benchsuite.client.transport import RetiringTransport, certificates, distrust
 from benchsuite.client.vectors import read_embedding, read_position
 from benchsuite.errors import (
     ConfigError,
@@ -60,6 +60,7 @@ class LlamaClient:
         api_key: Sent as a bearer token; None sends none.
         idle_seconds: How long a request may go without a byte (keep-alive comments count).
         pace: Awaited before each request; None sends at once.
+        ca: PEM file that an https server's certificate is verified by; None: the public ones.
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class LlamaClient:
         api_key: str | None = None,
         idle_seconds: float = 60.0,
         pace: Pace | None = None,
+        ca: str | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._idle_seconds = idle_seconds
         self._pace = pace
+        self._ca = ca
         self._http = self._connections(api_key)
 
     async def aclose(self) -> None:
@@ -101,7 +104,9 @@ class LlamaClient:
             base_url=self.base_url,
             headers=headers,
             timeout=httpx.Timeout(self._idle_seconds, connect=connect),
-            transport=RetiringTransport(verify=url.scheme == "https"),
+            transport=RetiringTransport(
+                verify=certificates(self._ca) if url.scheme == "https" else False
+            ),
             follow_redirects=False,
             trust_env=False,
         )
@@ -391,6 +396,13 @@ class LlamaClient:
                 hint="raise it with --idle-limit SECONDS if the server is only slow",
             ) from error
         except httpx.ConnectError as error:
+            why = distrust(error)
+            if why is not None:
+                raise ConfigError(
+                    f"the certificate of {self.base_url} is not trusted: {why}",
+                    hint="name the CA that signed it, a PEM file: --ca FILE, `ca` of the "
+                    "deployment, or the variable SSL_CERT_FILE",
+                ) from error
             raise ConnectionLostError(f"cannot connect to {self.base_url}: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
             raise ConfigError(f"cannot send to '{where}': {error}") from error

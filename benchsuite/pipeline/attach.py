@@ -16,11 +16,13 @@ from typing import Literal
 from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.client.props import Props
 from benchsuite.collect.explain import Explained
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
 from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
@@ -101,6 +103,7 @@ class AttachDrive:
             api_key=self._key,
             idle_seconds=self._context.plan.limits.idle,
             pace=pace_of(deployment),
+            ca=deployment.ca,
         )
         try:
             await self._wait_until_ready(client)
@@ -120,12 +123,23 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
+            before = await self._look(client, props)
             watch = await self._steps(client, self._facts)
+            after = await self._look(client, await client.props())
+            self._distrust(restart_between(before, after))
             self._explained = await explain(client, watch, self._log, self._facts)
             await measure_excess(client, watch)
         finally:
             await client.aclose()
         return None
+
+    async def _look(self, client: LlamaClient, props: Props) -> Sight:
+        pid = self._context.plan.deployment.observe.pid
+        return Sight(props, await client.metrics(), start_time(pid))
+
+    def _distrust(self, reason: str | None) -> None:
+        if reason is not None and self._watch is not None:
+            self._watch.distrust(reason)
 
     async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
