@@ -7,6 +7,7 @@ cannot be read is inconclusive. Nothing is started, stopped or erased.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
 from collections.abc import Callable, Sequence
@@ -25,7 +26,13 @@ from benchsuite.collect.requirements import unmet_requirements
 from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
-from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
+from benchsuite.errors import (
+    ConfigError,
+    ConnectionLostError,
+    MachineError,
+    ServerError,
+    ServerHangError,
+)
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import VariantPlan
@@ -44,6 +51,9 @@ from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
 from benchsuite.server.processes import tree_ids
+
+_BACK_SECONDS = 10.0
+"""How long a server whose connection broke is given to come back, so that a restart is told."""
 
 DEFAULT_REQUESTS_PER_SECOND = 20.0
 """Cap of requests towards servers that are not ours; `--rate` and the deployment change it."""
@@ -124,7 +134,10 @@ class AttachDrive:
                     healthy_before=True,
                 )
             before = await self._look(client, props)
-            watch = await self._steps(client, self._facts)
+            try:
+                watch = await self._steps(client, self._facts)
+            except ConnectionLostError as error:
+                raise await self._told_of_restart(client, before, error) from error
             after = await self._look(client, await client.props())
             self._distrust(restart_between(before, after))
             self._explained = await explain(client, watch, self._log, self._facts)
@@ -136,6 +149,25 @@ class AttachDrive:
     async def _look(self, client: LlamaClient, props: Props) -> Sight:
         pid = self._context.plan.deployment.observe.pid
         return Sight(props, await client.metrics(), start_time(pid))
+
+    async def _told_of_restart(
+        self, client: LlamaClient, before: Sight, error: ConnectionLostError
+    ) -> ConnectionLostError:
+        """The error, with what a server that answers again shows to have happened."""
+        words = None
+        with contextlib.suppress(ServerError, TimeoutError):
+            async with asyncio.timeout(_BACK_SECONDS):
+                while words is None:
+                    try:
+                        if await client.healthy():
+                            after = await self._look(client, await client.props())
+                            words = restart_between(before, after) or "it answers again since"
+                    except ConnectionLostError:
+                        pass
+                    await asyncio.sleep(0.25)
+        if words is None:
+            return error
+        return ConnectionLostError(f"{error}; {words}", hint=error.hint)
 
     def _distrust(self, reason: str | None) -> None:
         if reason is not None and self._watch is not None:
