@@ -12,6 +12,7 @@ import click
 )
 @click.option("--url", metavar="URL", help="Look at a running server; two short requests are sent.")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds its key.")
+@click.option("--ca", metavar="FILE", help="Certificates (PEM) that its https is verified by.")
 @click.option("--log", metavar="FILE", help="The running server's log.")
 @click.option("--server", metavar="PATH", help="Look at a llama-server program.")
 @click.option("--model", metavar="PATH", help="The model (GGUF) that it serves.")
@@ -23,6 +24,7 @@ import click
 def command(
     url: str | None,
     api_key_env: str | None,
+    ca: str | None,
     log: str | None,
     server: str | None,
     model: str | None,
@@ -42,7 +44,7 @@ def command(
 
     from benchsuite.pipeline.init import FIRST, InitOptions, first_files, write_files
 
-    options = InitOptions(url, api_key_env, log, server, model, model_name, name, command_line)
+    options = InitOptions(url, api_key_env, ca, log, server, model, model_name, name, command_line)
     made = first_files(options, os.environ)
     if to_stdout:
         click.echo(made.config)

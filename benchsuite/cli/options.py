@@ -57,6 +57,9 @@ _RUN = (
     click.option(
         "--api-key-env", metavar="NAME", help="Variable that holds an attached server's key."
     ),
+    click.option(
+        "--ca", metavar="FILE", help="Certificates (PEM) that an https server is verified by."
+    ),
     click.option("--variant", "variants", multiple=True, metavar="V", help="Only this variant."),
     click.option(
         "--set", "sets", multiple=True, metavar="FLAG=VALUE", help="Set a flag of the server."

@@ -24,7 +24,7 @@ from benchsuite.client.props import Props, parse_props
 from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
-from benchsuite.client.transport import RetiringTransport
+from benchsuite.client.transport import RetiringTransport, certificates, distrust
 from benchsuite.client.vectors import read_embedding, read_position
 from benchsuite.errors import (
     ConfigError,
@@ -65,6 +65,7 @@ class LlamaClient:
         pace: Awaited before each request; None sends at once.
         model: A router's name for the model that is meant, as `model` of every request (build
             10434 takes it from the body of a POST and from the query of a GET); None sends none.
+        ca: PEM file that an https server's certificate is verified by; None: the public ones.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class LlamaClient:
         idle_seconds: float = 60.0,
         pace: Pace | None = None,
         model: str | None = None,
+        ca: str | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._idle_seconds = idle_seconds
         self._pace = pace
         self._model = model
+        self._ca = ca
         self._http = self._connections(api_key)
 
     async def aclose(self) -> None:
@@ -108,7 +111,9 @@ class LlamaClient:
             base_url=self.base_url,
             headers=headers,
             timeout=httpx.Timeout(self._idle_seconds, connect=connect),
-            transport=RetiringTransport(verify=url.scheme == "https"),
+            transport=RetiringTransport(
+                verify=certificates(self._ca) if url.scheme == "https" else False
+            ),
             follow_redirects=False,
             trust_env=False,
         )
@@ -404,6 +409,13 @@ class LlamaClient:
                 hint="raise it with --idle-limit SECONDS if the server is only slow",
             ) from error
         except httpx.ConnectError as error:
+            why = distrust(error)
+            if why is not None:
+                raise ConfigError(
+                    f"the certificate of {self.base_url} is not trusted: {why}",
+                    hint="name the CA that signed it, a PEM file: --ca FILE, `ca` of the "
+                    "deployment, or the variable SSL_CERT_FILE",
+                ) from error
             raise ConnectionLostError(f"cannot connect to {self.base_url}: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
             raise ConfigError(f"cannot send to '{where}': {error}") from error

@@ -63,6 +63,7 @@ class Deployment(msgspec.Struct, frozen=True):
     flags: dict[str, FlagValue] = {}
     env: dict[str, str] = {}  # for the launched server
     api_key_env: str | None = None  # the variable that holds an attached server's key
+    ca: str | None = None  # PEM file of the CA that signed an attached server's certificate
     observe: Observe = Observe()
     requests_per_second: float | None = None  # cap towards attached servers; 0 lifts it
     rpc: str | None = None  # ggml-rpc-server for variants that need one: `auto`, or a path

@@ -55,6 +55,7 @@ class InitOptions(msgspec.Struct, frozen=True):
 
     url: str | None = None
     api_key_env: str | None = None
+    ca: str | None = None
     log: str | None = None
     server: str | None = None
     model: str | None = None
@@ -130,7 +131,11 @@ def _refuse_mixtures(options: InitOptions) -> None:
     if len(ways) > 1:
         raise UsageError(f"{' and '.join(ways)} name different servers; give one of them")
     if options.url is None:
-        for word, given in (("--api-key-env", options.api_key_env), ("--log", options.log)):
+        for word, given in (
+            ("--api-key-env", options.api_key_env),
+            ("--ca", options.ca),
+            ("--log", options.log),
+        ):
             if given is not None:
                 raise UsageError(f"{word} is for a running server; name it with --url")
     elif options.model is not None:
@@ -245,7 +250,9 @@ def _look_at_running(options: InitOptions, environ: Mapping[str, str]) -> FirstL
 
 
 async def _visit(options: InitOptions, url: str, key: str | None) -> FirstLook:
-    client = LlamaClient(url, api_key=key, idle_seconds=_LOAD_SECONDS, model=options.model_name)
+    client = LlamaClient(
+        url, api_key=key, idle_seconds=_LOAD_SECONDS, model=options.model_name, ca=options.ca
+    )
     try:
         props, said = await wake(client, options.model_name)
         look = FirstLook(
@@ -253,6 +260,7 @@ async def _visit(options: InitOptions, url: str, key: str | None) -> FirstLook:
             url=url,
             model_name=options.model_name,
             api_key_env=options.api_key_env,
+            ca=options.ca,
             log=options.log,
             slot_tokens=props.n_ctx_slot,
         )

@@ -132,6 +132,10 @@ def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
     )
     if options.model_name is not None:
         deployment = msgspec.structs.replace(deployment, model_name=options.model_name)
+    if options.ca is not None:
+        if not deployment.attached:
+            raise UsageError("--ca is for a running server; name it with --url https://...")
+        deployment = msgspec.structs.replace(deployment, ca=str(Path(options.ca).absolute()))
     if options.requests_per_second is None:
         return deployment
     if not deployment.attached:

@@ -33,6 +33,7 @@ class FirstLook(msgspec.Struct, frozen=True):
     model: str | None = None  # as written
     model_name: str | None = None  # a router's
     api_key_env: str | None = None
+    ca: str | None = None  # as written
     log: str | None = None  # of a running one
     flags: dict[str, FlagValue] = {}
     switches: tuple[str, ...] = ()  # those of the flags that take no value
@@ -125,6 +126,8 @@ def _running(look: FirstLook) -> list[str]:
         lines.append(
             '# api_key_env = "LLAMA_KEY"   # the variable that holds its key, if it has one'
         )
+    if look.ca is not None:
+        lines.append(f"ca = {_text(look.ca)}   # PEM file that its certificate is verified by")
     lines.append("# requests_per_second = 20    # at most; 0 lifts the cap")
     if look.log is not None:
         lines.append(f"observe = {{ log = {_text(look.log)} }}   # pid = N adds its memory")

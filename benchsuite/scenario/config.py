@@ -206,6 +206,7 @@ class _Reader:
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
             env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
             api_key_env=self.text_of(table, "api_key_env", keys),
+            ca=self.optional_file(table, "ca", keys),
             observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
             requests_per_second=None if rate is None else float(rate),
             rpc=self.program(table, "rpc", keys),
@@ -230,7 +231,7 @@ class _Reader:
                 if key in table:
                     self.say((*keys, key), f"'{key}' does not go with 'command'; keep one of them")
         only_attached = [
-            key for key in ("api_key_env", "observe", "requests_per_second") if key in table
+            key for key in ("api_key_env", "ca", "observe", "requests_per_second") if key in table
         ]
         if found.attached:
             for key in only_launched:
@@ -337,6 +338,12 @@ class _Reader:
         """A program's path; a bare word is kept, to be looked up on PATH as a shell would."""
         text = self.text_of(table, key, keys)
         return text if text is None or _is_bare(text) else str(self.file(text))
+
+    def optional_file(
+        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+    ) -> str | None:
+        text = self.text_of(table, key, keys)
+        return None if text is None else str(self.file(text))
 
     def table_of(
         self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
