@@ -20,8 +20,8 @@ from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
 from benchsuite.model.scenario import STORED, GateSpec
 from benchsuite.model.verdict import Estimate, Level, Outcome, State
-from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.stats.numbers import finite
+from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
 
 _MORE_TRIALS = 5  # launches from which an interval can be given

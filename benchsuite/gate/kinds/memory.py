@@ -76,13 +76,16 @@ class MemoryKind(NoisyKind):
         state: State = "same"
         if abs(estimate.value) > bound:
             state = "regressed" if estimate.value > 0 else "improved"
+            if better == "equal":  # neither direction is better
+                state = "changed"
         touches_zero = (
             not self.certain
             and estimate.low is not None
             and estimate.high is not None
             and estimate.low <= 0 <= estimate.high
         )
-        if state == "regressed" and touches_zero:
+        worse = state in ("regressed", "changed")
+        if worse and touches_zero:
             state = "inconclusive"
             sentence = (
                 f"went from {change}, more than {format_value(bound, unit)}, but the launches vary "
@@ -94,7 +97,7 @@ class MemoryKind(NoisyKind):
             sentence = f"{words}, within tolerance ({counts})"
         else:
             sentence = f"{state} from {change}, more than {format_value(bound, unit)} ({counts})"
-        if lost and state != "regressed":  # what could not be read is no pass
+        if lost and state not in ("regressed", "changed"):  # what could not be read is no pass
             state = "inconclusive"
             sentence = (
                 f"went from {change}; {lost} of {len(reference) + len(candidate)} values cannot be "
