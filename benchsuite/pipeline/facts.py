@@ -52,8 +52,9 @@ def launched_facts(
     model: ModelFacts,
     props: Props,
     log: LogFacts,
+    image: str = "",
 ) -> ServerFacts:
-    """The facts of a server that we started."""
+    """The facts of a server that we started; `image` is its container's."""
     told = _Told()
     return ServerFacts(
         kind=binary.kind,
@@ -72,6 +73,7 @@ def launched_facts(
         cpu_features=log.cpu_features or "",
         model=model,
         sources=told.sources,
+        image=image,
     )
 
 

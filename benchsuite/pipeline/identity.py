@@ -70,6 +70,7 @@ def info_of(plan: Plan, launches: Sequence[Launch], commit: str | None) -> Info:
         commit=commit,
         kernel=f"{platform.system()} {platform.release()}",
         benchsuite=__version__,
+        image="" if first is None else first.image,
     )
 
 
