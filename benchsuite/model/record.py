@@ -143,6 +143,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     # of its container: `ghcr.io/x/llama@sha256:...`, or the id of an image that was only built
     # here; empty without a container, where the engine does not tell, and in older records
     image: str = ""
+    # device that holds buffers -> its model, where the log prints it: `{"CUDA0": "NVIDIA H200"}`
+    device_models: dict[str, str] = {}
 
 
 class ServerEnd(msgspec.Struct, frozen=True):

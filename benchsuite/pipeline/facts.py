@@ -74,6 +74,7 @@ def launched_facts(
         model=model,
         sources=told.sources,
         image=image,
+        device_models=_models(log),
     )
 
 
@@ -95,7 +96,13 @@ def attached_facts(url: str, props: Props, log: LogFacts | None) -> ServerFacts:
         cpu_features=seen.cpu_features or "",
         model=ModelFacts(path=props.model_path or "", name=props.model),
         sources=told.sources,
+        device_models=_models(seen),
     )
+
+
+def _models(log: LogFacts) -> dict[str, str]:
+    told = log.load.device_models
+    return {device: told[device] for device in log.devices if device in told}
 
 
 def context_measurement(facts: ServerFacts, variant: str, trial: int) -> Measurement | None:
