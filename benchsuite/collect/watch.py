@@ -17,7 +17,7 @@ from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
-from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.requests import measure_copies, measure_reply, of_no_log
 from benchsuite.collect.restarts import counters_fell
 from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Blind, Snapshots
@@ -291,6 +291,7 @@ class Watch:
             self._trial,
             warm_up=served.warm_up,
         )
+        unmeasured = self._of_log(unmeasured)
         self.warm_ups += served.warm_up
         if served.wanted_slot is not None and slot is None:
             reason = (
@@ -343,13 +344,12 @@ class Watch:
             self._trial,
         )
         self.measurements.extend(measured)
-        self.unmeasured.extend(unmeasured)
+        self.unmeasured.extend(self._of_log(unmeasured))
         evaluations, why = await self._evaluations(served)
         name, labels = "prompt_evaluations", served.labels
         if evaluations is None:
-            self.unmeasured.append(
-                Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
-            )
+            missing = Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
+            self.unmeasured += self._of_log([missing])
             return
         unit = CATALOGUE[name].unit
         self.measurements.append(
@@ -357,6 +357,10 @@ class Watch:
                 name, evaluations, unit, self._variant, self._trial, labels, source="log new prompt"
             )
         )
+
+    def _of_log(self, unmeasured: list[Unmeasured]) -> list[Unmeasured]:
+        unseen = self._log is None and not self._owned
+        return [of_no_log(one) for one in unmeasured] if unseen else unmeasured
 
     async def _evaluations(self, served: Served) -> tuple[int | None, str]:
         """How many slots evaluated the prompt of a request, or why that is not known."""

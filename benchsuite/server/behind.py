@@ -21,7 +21,13 @@ import msgspec
 import psutil
 
 from benchsuite.server.ending import last_words
-from benchsuite.server.engine import Container, NoContainer, inspect_container, pid_here
+from benchsuite.server.engine import (
+    Container,
+    NoContainer,
+    image_digest,
+    inspect_container,
+    pid_here,
+)
 from benchsuite.server.guard import Guard
 from benchsuite.server.log_command import LogCommand
 from benchsuite.server.processes import KILL, marked_ids, tree_ids
@@ -132,6 +138,13 @@ class ServerBehind:
             except psutil.Error:
                 return Unseen("the server's process ended while it was looked for", "missing")
         return found
+
+    def image(self) -> str:
+        """The digest or id of the container's image; empty without one, or where it is not told."""
+        if self.how.container is None:
+            return ""
+        told = inspect_container(self.how.engine, self.how.container)
+        return "" if isinstance(told, NoContainer) else image_digest(self.how.engine, told.image)
 
     def process_ids(self) -> list[int]:
         """The server's process and its descendants; empty where it is not known or has ended."""
