@@ -155,7 +155,9 @@ def _sync(connection: sqlite3.Connection, runs_folder: Path) -> None:
     if gone:
         with transaction(connection):
             for name in gone:
-                _forget(connection, name)
+                # one that another process stored and put in since the folders were listed is there
+                if not _stamp(runs_folder / name):
+                    _forget(connection, name)
     changed = [folder for name, folder in there.items() if known.get(name) != _stamp(folder)]
     for start in range(0, len(changed), _AT_ONCE):
         with transaction(connection):

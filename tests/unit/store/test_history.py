@@ -190,6 +190,20 @@ def test_a_file_that_cannot_be_written_is_done_without(runs: Path) -> None:
     assert values(runs) == [10, 11, 12, 13]
 
 
+def test_a_run_stored_while_folders_are_listed_stays(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that listed the folders before does not take it for one that is gone."""
+    values(runs)
+    listed = history.list_runs(runs)
+    assert remember(store(runs, record({"kv_mib": [13]}, day=3))) is None
+    monkeypatch.setattr(history, "list_runs", lambda folder: listed)
+    values(runs)
+    with sqlite3.connect(history_file(runs)) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (4,)
+    connection.close()
+
+
 def test_many_writers_at_once_lose_nothing(runs: Path) -> None:
     """Six processes put five runs each into a history that several of them make."""
     script = (
