@@ -73,14 +73,17 @@ def _judged(workspace: Workspace, scenario: Scenario, record: RunRecord, tree: T
 
 
 def _without_stored(gate: GateResult, record: RunRecord) -> GateResult:
-    """A gate on likeness to stored vectors, which were those of another place."""
+    """A gate on likeness to stored vectors, which were of another place: not shown, so failed.
+
+    Storing this run's own vectors mends it.
+    """
     stored = any(m.label == "against" and m.value == STORED for m in _matchers(gate))
     if not stored or gate.outcome not in ("pass", "fail"):
         return gate
     reason = (
         f"was measured against {_words(record)} and not against the vectors here; {_again(record)}"
     )
-    return msgspec.structs.replace(gate, outcome="inconclusive", reason=reason)
+    return msgspec.structs.replace(gate, outcome="fail", reason=reason)
 
 
 def _matchers(gate: GateResult) -> Sequence[Matcher]:

@@ -19,7 +19,7 @@ from benchsuite.store import history
 from benchsuite.store import history_file as history_file_module
 from benchsuite.store.history import history_file, read_history, remember, stored_runs
 from benchsuite.store.liveness import RECENT_SECONDS
-from benchsuite.store.records import RECORD_FILE, Journal, RunFolder
+from benchsuite.store.records import RECORD_FILE, Journal, RunFolder, list_runs
 from tests.unit.store.run_example import record, store
 
 ROOT = Path(__file__).parents[3]
@@ -195,7 +195,7 @@ def test_a_run_stored_while_folders_are_listed_stays(
 ) -> None:
     """A reader that listed the folders before does not take it for one that is gone."""
     values(runs)
-    listed = history.list_runs(runs)
+    listed = list_runs(runs)
     assert remember(store(runs, record({"kv_mib": [13]}, day=3))) is None
     monkeypatch.setattr(history, "list_runs", lambda folder: listed)
     values(runs)
