@@ -276,6 +276,19 @@ def list_runs(runs_folder: Path) -> list[Path]:
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
 
 
+def list_sides(runs_folder: Path) -> list[Path]:
+    """The sides of `benchsuite ab` that hold something to read: each is a run folder in another."""
+    if not runs_folder.is_dir():
+        return []
+    return sorted(
+        side
+        for path in runs_folder.iterdir()
+        if (path / "candidate").is_dir()
+        for side in (path / "baseline", path / "candidate")
+        if (side / RECORD_FILE).exists() or (side / JOURNAL_FILE).exists()
+    )
+
+
 def run_id_of(folder: Path) -> str:
     """The id at the end of a run folder's name."""
     return folder.name.rsplit("-", 1)[-1]

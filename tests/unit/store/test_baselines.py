@@ -155,7 +155,6 @@ def test_a_merge_conflict_is_named_at_its_line(folder: Path) -> None:
         ('"quantum": 0.01', '"quantum": -1', "quantum -1"),
         ('"quantum": 0.01', '"quantum": 1e9', "quantum 1000000000"),
         ('"quantum": 0.01', '"quantum": 1', "expected 0 to 0.1"),
-        ('"quantum": 0.01', '"quantum": 1e999', "out of range|expected 0"),
         ('"terms": 1', '"terms": 1000000', "expected a whole number from 1 to 1024"),
         (
             '"quantum": 0.01,\n          "terms": 1',
