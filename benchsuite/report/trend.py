@@ -63,8 +63,10 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """The median over launches; None where there is none, and for texts."""
-        numbers = sorted(s.value for s in self.samples if not isinstance(s.value, str))
+        """The median over launches; None where one of them has no finite number."""
+        numbers = sorted(
+            s.value for s in self.samples if not isinstance(s.value, str) and math.isfinite(s.value)
+        )
         if not numbers or len(numbers) < len(self.samples):
             return None
         low, high = numbers[(len(numbers) - 1) // 2], numbers[len(numbers) // 2]

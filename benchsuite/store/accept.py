@@ -117,7 +117,8 @@ def accept(
             changes |= merge.changes()
         new = stored_vectors(record, vectors, reason) if stores else {}
         changes |= {path: data for path, data in new.items() if tree.read(path) != data}
-        left_out = _left_out(asked)
+        odd = [m for s, m in merges.items() if s in scopes]
+        left_out = [*_left_out(asked), *(words for merge in odd for words in _odd_words(merge))]
         if not written and not new:
             raise UsageError(
                 f"run {record.id} has nothing to accept{' here' if len(scopes) < 3 else ''}",
@@ -144,6 +145,14 @@ def _left_out(merges: Sequence[Merge]) -> list[str]:
         for merge in merges
         if merge.name is None
     ]
+
+
+def _odd_words(merge: Merge) -> list[str]:
+    if not merge.odd:
+        return []
+    shown = ", ".join(merge.odd[:3])
+    more = f" and {len(merge.odd) - 3} more" if len(merge.odd) > 3 else ""
+    return [f"left out, since a launch gave no finite number: {shown}{more}"]
 
 
 def _takes_vectors(metrics: Sequence[Selector] | None) -> bool:

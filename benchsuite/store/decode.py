@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
+from benchsuite.store.floats import is_finite
 from benchsuite.store.migrations import BASELINE, check_version, migrate
 
 _CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILINE)
@@ -334,8 +334,9 @@ def _has_duplicates(raw: bytes) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a JSON value is a number that arithmetic can take."""
     real = isinstance(value, int | float) and not isinstance(value, bool)
-    return real and (isinstance(value, int) or math.isfinite(value))
+    return real and is_finite(value)
 
 
 def _show(value: Any) -> str:

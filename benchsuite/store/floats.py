@@ -7,6 +7,7 @@ read back from. They are written as `{"not finite": "nan"}` instead, and only wh
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,11 @@ import msgspec
 _T = TypeVar("_T")
 _KEY = "not finite"
 _MARK = b'{"not finite":"'  # no text holds it: its quotes would be escaped
+
+
+def is_finite(value: float) -> bool:
+    """Whether arithmetic can take a number; a whole one may be too large for it."""
+    return abs(value) <= sys.float_info.max
 
 
 def encode_record(record: Any) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from benchsuite.errors import ConfigError
 from benchsuite.metrics.select import Selector, format_series
 from benchsuite.model.record import Info, RunRecord
 from benchsuite.store.baselines import Sample
+from benchsuite.store.floats import is_finite
 from benchsuite.store.history_file import make_tables, transaction, with_file
 from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, is_driven
 from benchsuite.store.records import list_runs, list_sides, read_record, run_id_of
@@ -279,8 +281,11 @@ def _point_rows(
 
 
 def _stored_value(value: float | str) -> float | str:
+    """A value as SQLite keeps it: texts by their hash, not-a-number as its null."""
     if isinstance(value, str):
         return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    if not is_finite(value):
+        return math.inf if value > 0 else -math.inf if value < 0 else math.nan
     return float(value) if abs(value) > _MAX_INTEGER else value
 
 
@@ -329,7 +334,7 @@ def _read(connection: sqlite3.Connection, runs_folder: Path, selector: Selector)
             (key,),
         )
         for folder, variant, value, quantum, terms in selected:
-            sample = Sample(value, quantum, terms)
+            sample = Sample(math.nan if value is None else value, quantum, terms)
             values.setdefault((folder, variant, series), []).append(sample)
     order = {folder: i for i, folder in enumerate(runs)}
     points = [

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-HISTORY_SCHEMA = 1
-"""Version of the tables. 1: first. A file of any other version is built anew."""
+HISTORY_SCHEMA = 2
+"""Version of the tables. 1: first; 2: values that are not a number. A file of any other
+version is built anew."""
 
 WAIT_SECONDS = 10.0
 """For another process that writes; a record takes some milliseconds."""
@@ -33,7 +34,7 @@ CREATE TABLE series (
 );
 CREATE TABLE points (
     series INTEGER NOT NULL, run INTEGER NOT NULL, variant TEXT NOT NULL, trial INTEGER NOT NULL,
-    value NOT NULL, quantum REAL NOT NULL, terms INTEGER NOT NULL,
+    value, quantum REAL NOT NULL, terms INTEGER NOT NULL,
     PRIMARY KEY (series, run, variant, trial)
 ) WITHOUT ROWID;
 CREATE INDEX points_by_run ON points (run);

@@ -30,6 +30,7 @@ from benchsuite.store.baselines import (
     scenario_folder,
 )
 from benchsuite.store.files import safe_name
+from benchsuite.store.floats import is_finite
 from benchsuite.store.migrations import BASELINE
 from benchsuite.store.trees import Tree
 
@@ -58,6 +59,7 @@ class Merge:
         self.kept = 0
         self.dropped: list[str] = []
         self.warnings: list[str] = []
+        self.odd: list[str] = []  # series that no baseline can hold
         self._record = record
         self._tree = tree
         self._former = former_name(scope, record.fingerprint)
@@ -68,12 +70,23 @@ class Merge:
         self._partial = metrics is not None
         self._info = accepted_info(record, reason)
         chosen = [m for m in record.measurements if is_chosen(m.name, m.labels, metrics)]
-        self._fresh: dict[str, SeriesValues] = samples_by_variant(chosen, scope)
+        self._fresh = self._without_odd(samples_by_variant(chosen, scope))
         self._metrics = {variant: dict(rows) for variant, rows in self._fresh.items()}
         self.taken = [f"{v} {s}" for v, rows in self._fresh.items() for s in rows]
         self._digests = {v: d for v, d in record.digests.items() if v in self._fresh}
         self._main = self._info
         self._kept_infos: dict[tuple[str, str], AcceptedInfo] = {}  # by variant and series
+
+    def _without_odd(self, rows_by_variant: dict[str, SeriesValues]) -> dict[str, SeriesValues]:
+        """The series whose values a baseline can hold: not-a-number and infinity are none."""
+        kept: dict[str, SeriesValues] = {}
+        for variant, rows in rows_by_variant.items():
+            for series, values in rows.items():
+                if all(isinstance(s.value, str) or is_finite(s.value) for s in values):
+                    kept.setdefault(variant, {})[series] = values
+                    continue
+                self.odd.append(f"{variant} {series}")
+        return kept
 
     def read_old(self) -> BaselineFile | None:
         """The file that is there; None where there is none, or the run does not know its key."""

@@ -262,3 +262,12 @@ def test_colours_are_for_terminals() -> None:
     lines = plot([1, 2], ("a", "b"), Style(colour=True), marked=[0], cuts=[1])
     assert any("\x1b[33mo" in line for line in lines)
     assert any("\x1b[31m|" in line for line in lines)
+
+
+def test_a_launch_without_a_number_leaves_its_run_without_a_value(tmp_path: Path) -> None:
+    """The others are shown as ever; the run is passed over with a note."""
+    for day in range(12):
+        store(tmp_path, record({"ttft_ms": [5.0, 5.1, 5.0 if day else float("nan")]}, day=day))
+    (found,) = series(tmp_path, "ttft_ms")
+    assert [row.value is None for row in found.rows] == [True, *[False] * 11]
+    assert "1 value passed over" in words(render_trend([found], Style(80)))

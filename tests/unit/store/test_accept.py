@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -631,3 +632,33 @@ def test_a_machine_file_of_former_name_is_read_and_renamed(
     kept = load_baselines([tmp_path], "tiny", "scenarioB", cpu.fingerprint).of("machine").file
     assert kept is not None
     assert (kept.info.run, len(kept.refreshed)) == ("aaaa0001", 1)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_goes_into_no_baseline(
+    record: RunRecord, folder: Path, odd: float
+) -> None:
+    """JSON has no such number, so its series is left out by name and the file stays readable."""
+    shutil.rmtree(folder)
+    spoilt = replace(
+        record,
+        measurements=tuple(
+            replace(m, value=odd) if m.name == "kv_mib" and not m.labels else m
+            for m in record.measurements
+        ),
+    )
+    done = take(spoilt, folder)
+    assert "no finite number: B kv_mib" in " ".join(done.warnings)
+    metrics = config(folder, record).metrics["B"]
+    assert "kv_mib" not in metrics
+    assert len(metrics) > 3
+    with pytest.raises(UsageError, match="nothing to accept") as caught:
+        take(spoilt, folder, "kv_mib")
+    assert "no finite number" in str(caught.value.hint)
+
+
+def test_a_value_that_is_no_number_replaces_none(record: RunRecord, folder: Path) -> None:
+    """What the baseline has and this run could not measure is kept, unless it is let go."""
+    spoilt = with_kv(record, math.nan)
+    with pytest.raises(UsageError, match="did not measure"):
+        take(spoilt, folder)

@@ -152,6 +152,7 @@ def test_a_merge_conflict_is_named_at_its_line(folder: Path) -> None:
     [
         ('"value": 16.0', '"value": "16.0"', 'holds "16.0", expected a number|expected a number'),
         ('"value": 16.0', '"value": true', "expected a number"),
+        ('"value": 16.0', '"value": 1' + "0" * 400, "expected a number"),
         ('"quantum": 0.01', '"quantum": -1', "quantum -1"),
         ('"quantum": 0.01', '"quantum": 1e9', "quantum 1000000000"),
         ('"quantum": 0.01', '"quantum": 1', "expected 0 to 0.1"),

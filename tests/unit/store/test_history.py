@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import os
 import shutil
 import sqlite3
@@ -52,6 +53,16 @@ def test_every_stored_run_is_a_point(runs: Path) -> None:
     assert values(runs, "ttft_ms") == [5.0, 6.0] * 3
     assert history_file(runs) == runs.parent / "history.sqlite"
     assert history_file(runs).is_file()
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, 10**400])
+def test_what_is_no_finite_number_is_a_point_all_the_same(runs: Path, odd: float) -> None:
+    """One such run must not keep the others from being read."""
+    folder = store(runs, record({"ttft_ms": [5.0, odd]}, day=3))
+    found = values(runs, "ttft_ms")
+    assert found[:7] == [5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 5.0]
+    assert not math.isfinite(float(found[7]))
+    assert remember(folder) is None
 
 
 def test_a_folder_of_runs_elsewhere_keeps_its_history_inside(tmp_path: Path) -> None:
