@@ -13,6 +13,7 @@ from benchsuite.units import format_number, format_value
 FULL = 3
 """More series than this get a line each, without plot and table."""
 
+_ID_CELLS = 18  # of a side of `ab`: cut, both sides would look alike
 _ALL_ROWS = 30  # of a table; of a longer one the newest and those at changes
 
 
@@ -216,7 +217,7 @@ def _table(series: Series, style: Style) -> list[str]:
             _spread(row),
         ]
         made.append([safe(cell) for cell in cells_of_row])
-    limits = [16, 8, 10, *([7] if with_commits else []), 24, 24, 24]
+    limits = [16, _ID_CELLS, 10, *([7] if with_commits else []), 24, 24, 24]
     lines = ["".join(row).rstrip() for row in columns(made, limits)]
     lines = [cut(line, style.width) if cells(line) > style.width else line for line in lines]
     lines[0] = style.paint(lines[0], "dim")

@@ -28,7 +28,10 @@ def median(values: Sequence[float]) -> float:
     middle = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[middle]
-    return ordered[middle - 1] / 2 + ordered[middle] / 2  # halves first: their sum may overflow
+    low, high = ordered[middle - 1], ordered[middle]
+    if math.isfinite(low + high):
+        return (low + high) / 2
+    return low / 2 + high / 2  # their sum overflows; halves of the tiniest would be 0
 
 
 def step_of(values: Sequence[float]) -> float:

@@ -253,6 +253,12 @@ def find_run(text: str, runs_folder: Path) -> Path:
     if found:
         ids = ", ".join(map(_known_as, found[:5]))
         raise UsageError(f"'{text}' begins the id of {len(found)} runs: {ids}")
+    both = [p for p in list_sides(runs_folder) if text and run_id_of(p.parent).startswith(text)]
+    if both:
+        raise UsageError(
+            f"'{text}' is a run of two servers (`benchsuite ab`); name one side of it",
+            hint=" or ".join(map(_known_as, both[:4])),
+        )
     known = ", ".join(run_id_of(r) for r in reversed(runs[-5:]))
     raise UsageError(
         f"no run '{text}': neither a path nor the beginning of an id in {runs_folder}",
@@ -424,7 +430,14 @@ def _record_member(names: list[str], path: Path) -> str:
     found = [n for n in names if n.replace("\\", "/").rsplit("/", 1)[-1] == RECORD_FILE]
     if len(found) != 1:
         what = "no" if not found else f"{len(found)} files named"
-        raise ConfigError(f"the archive holds {what} {RECORD_FILE}, expected one", where=str(path))
+        raise ConfigError(
+            f"the archive holds {what} {RECORD_FILE}, expected one",
+            where=str(path),
+            hint="pack one run folder; of a run of `benchsuite ab` the folder of one side, "
+            "`baseline` or `candidate`"
+            if found
+            else None,
+        )
     return found[0]
 
 

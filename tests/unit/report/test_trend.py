@@ -271,3 +271,14 @@ def test_a_launch_without_a_number_leaves_its_run_without_a_value(tmp_path: Path
     (found,) = series(tmp_path, "ttft_ms")
     assert [row.value is None for row in found.rows] == [True, *[False] * 11]
     assert "1 value passed over" in words(render_trend([found], Style(80)))
+
+
+def test_the_sides_of_an_ab_are_told_apart(tmp_path: Path) -> None:
+    """By ids that can be typed."""
+    for day in range(2):
+        store(tmp_path, record({"kv_mib": [10]}, day=day))
+    ids = ("1a2b3c4d-baseline", "1a2b3c4d-candidate")
+    points = read_history(tmp_path, parse_selector("kv_mib")).points
+    points = [replace(p, run=replace(p.run, id=one)) for p, one in zip(points, ids, strict=True)]
+    text = render_trend(make_series(points, []), Style(80))
+    assert all(one in text for one in ids)

@@ -104,3 +104,10 @@ def test_values_against_themselves_are_never_worse(values: list[float]) -> None:
     """At no tolerance at all."""
     found = compare_unpaired(values, values, tolerance_percent=0, better="lower")
     assert found.decision != "worse"
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-323])
+def test_the_smallest_numbers_are_numbers(tiny: float) -> None:
+    """Half of the smallest one is 0, by which nothing may be divided."""
+    found = compare_unpaired([tiny] * 6, [tiny] * 6, tolerance_percent=10, better="lower")
+    assert found.decision == "undecided"

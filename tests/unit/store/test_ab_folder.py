@@ -54,6 +54,9 @@ def test_a_side_is_found_by_the_id_of_its_record(folder: AbFolder) -> None:
             assert find_run(text, runs) == folder.path / side
     with pytest.raises(UsageError, match="no run"):
         find_run(f"{folder.folder.id}-other", runs)
+    with pytest.raises(UsageError, match="two servers") as caught:
+        find_run(folder.folder.id, runs)
+    assert f"{folder.folder.id}-candidate" in str(caught.value.hint)
 
 
 def test_a_killed_run_is_read_from_its_journals(folder: AbFolder) -> None:

@@ -204,8 +204,9 @@ def test_an_archive_must_hold_one_record(tmp_path: Path) -> None:
             made.writestr("notes.txt", "")
             for i in range(count):
                 made.writestr(f"{i}/record.json", "{}")
-        with pytest.raises(ConfigError, match="expected one"):
+        with pytest.raises(ConfigError, match="expected one") as caught:
             read_record(archive)
+        assert ("one side" in str(caught.value.hint)) == (count == 2)
 
 
 @pytest.mark.parametrize(
