@@ -34,6 +34,8 @@ def parse_quantity(text: str, unit: str) -> float:
     if match is None:
         raise ValueError(f"'{text}' is not a number")
     number, found = float(match[1]), match[2]
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"'{text}' is too large")
     if found in ("", unit):
         return number
     if unit == "MiB" and found in _SIZE_MIB:

@@ -65,8 +65,8 @@ def read_ab_options(given: Mapping[str, Any]) -> AbOptions:
         tolerance = parse_quantity(given["tolerance"], "%")
     except ValueError as error:
         raise UsageError(f"--tolerance {error}; expected a percentage such as 10%") from error
-    if not 0 < tolerance < 1000:
-        raise UsageError(f"--tolerance {given['tolerance']}: expected above 0% and below 1000%")
+    if not 0 < tolerance < 100:  # no throughput can fall by more, so that nothing would fail
+        raise UsageError(f"--tolerance {given['tolerance']}: expected above 0% and below 100%")
     sides = {side: _side_options(given, side) for side in (BASELINE, CANDIDATE)}
     rules = AbRules(latency_percent=tolerance, pairs=given["pairs"], exact=given["exact"])
     return AbOptions(sides[BASELINE], sides[CANDIDATE], rules)

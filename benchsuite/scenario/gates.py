@@ -306,7 +306,14 @@ class _Gate:
         by = None if scalar is None else self._number("and_by", scalar)
         if by is not None and by < 0:
             self.problems.say(scalar.line, "'and_by' must be at least 0")
-        return Regression(worse_than_percent=found.plain("worse_than", 0.0), and_by=by)
+        percent = found.plain("worse_than", 0.0)
+        if self.metric.better == "higher" and percent >= 100:
+            self.say(
+                f"'{self.metric.name}' cannot fall by more than 100%, so the gate would never "
+                "fail; write a 'worse_than' below 100%",
+                "regression",
+            )
+        return Regression(worse_than_percent=percent, and_by=by)
 
     def _growth(self) -> Growth | None:
         found = self.found.get("growth")

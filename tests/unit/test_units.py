@@ -35,6 +35,12 @@ def test_what_does_not_convert_is_refused(text: str, unit: str) -> None:
         parse_quantity(text, unit)
 
 
+def test_what_no_float_holds_is_refused() -> None:
+    """A limit of infinity would hold for everything."""
+    with pytest.raises(ValueError, match="'1e999 MiB' is too large"):
+        parse_quantity("1e999 MiB", "MiB")
+
+
 def test_numbers_have_no_zeros_to_spare() -> None:
     """Two decimals at most; whole numbers have none."""
     assert [format_number(n) for n in (16.0, 12.25, 0.126, -0.5)] == ["16", "12.25", "0.13", "-0.5"]

@@ -62,6 +62,7 @@ def test_nothing_of_its_own_is_an_a_a_run() -> None:
         ({"tolerance": "ten"}, "--tolerance 'ten' is not a number"),
         ({"tolerance": "5 ms"}, "'5 ms' is not in %"),
         ({"tolerance": "0"}, "expected above 0%"),
+        ({"tolerance": "100%"}, "below 100%"),
         ({"tolerance": "nan"}, "is not a number"),
     ],
 )

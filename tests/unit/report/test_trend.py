@@ -278,7 +278,7 @@ def test_the_sides_of_an_ab_are_told_apart(tmp_path: Path) -> None:
     for day in range(2):
         store(tmp_path, record({"kv_mib": [10]}, day=day))
     ids = ("1a2b3c4d-baseline", "1a2b3c4d-candidate")
-    points = read_history(tmp_path, parse_selector("kv_mib")).points
-    points = [replace(p, run=replace(p.run, id=one)) for p, one in zip(points, ids, strict=True)]
+    read = read_history(tmp_path, parse_selector("kv_mib")).points
+    points = [replace(p, run=replace(p.run, id=one)) for p, one in zip(read, ids, strict=True)]
     text = render_trend(make_series(points, []), Style(80))
     assert all(one in text for one in ids)

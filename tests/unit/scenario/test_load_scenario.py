@@ -335,6 +335,11 @@ def test_a_name_that_cannot_be_a_folder_is_refused() -> None:
                 "selects parts; write 'metric: kv_mib'"
             ),
         ),
+        (
+            "{metric: decode_tokens_per_second, regression: {worse_than: 100%}}",
+            "'decode_tokens_per_second' cannot fall by more than 100%",
+        ),
+        ("{metric: kv_mib, max: 1e999}", "'max': '1e999' is too large"),
         ("{metric: kv_mib, same_as: {variant: C}}", "unknown variant 'C'; variants are: B, U"),
         (
             "{metric: kv_mib, same_as: {variant: B}, variants: [B]}",
