@@ -134,6 +134,7 @@ def accept(
         warnings=(
             *_disagreements(record, metrics),
             *left_out,
+            *_unfit(record, written),
             *(words for merge in written for words in merge.warnings),
         ),
     )
@@ -153,6 +154,23 @@ def _odd_words(merge: Merge) -> list[str]:
     shown = ", ".join(merge.odd[:3])
     more = f" and {len(merge.odd) - 3} more" if len(merge.odd) > 3 else ""
     return [f"left out, since a launch gave no finite number: {shown}{more}"]
+
+
+def _unfit(record: RunRecord, merges: Sequence[Merge]) -> list[str]:
+    """Warnings for kinds of values that the machine was not fit to measure."""
+    state = record.machine_state
+    if state is None:
+        return []
+    series = [taken.partition(" ")[2] for merge in merges for taken in merge.taken]
+    kinds = {CATALOGUE[parse_selector(text).name].assume for text in series}
+    warnings = []
+    for kind in sorted({kind for one in state.warnings for kind in one.strikes} & kinds):
+        facts = ", ".join(f"{o.fact} {o.value}" for o in state.warnings if kind in o.strikes)
+        warnings.append(
+            f"the machine was not fit to measure {kind} ({facts}), so gates against these values "
+            "may let through what is worse; accept a run of a quiet machine"
+        )
+    return warnings
 
 
 def _takes_vectors(metrics: Sequence[Selector] | None) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
+from benchsuite.model.machine import MachineFinding, MachineReading, MachineState
 from benchsuite.model.record import Failure, Measurement, RunRecord
 from benchsuite.model.vectors import LogprobVectors, Position, VectorLine, pack_floats
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
@@ -662,3 +663,28 @@ def test_a_value_that_is_no_number_replaces_none(record: RunRecord, folder: Path
     spoilt = with_kv(record, math.nan)
     with pytest.raises(UsageError, match="did not measure"):
         take(spoilt, folder)
+
+
+@pytest.mark.parametrize(
+    ("grade", "selectors", "warned"),
+    [("warn", (), True), ("ok", (), False), ("warn", ("kv_mib",), False)],
+)
+def test_latency_of_an_unfit_machine_is_accepted_with_a_warning(
+    record: RunRecord, folder: Path, grade: str, selectors: tuple[str, ...], warned: bool
+) -> None:
+    """What a busy machine made slow is a baseline that everything keeps."""
+    load = msgspec.convert(
+        {
+            "fact": "load from others",
+            "value": "40%",
+            "grade": grade,
+            "sentence": "",
+            "strikes": ["latency"],
+        },
+        MachineFinding,
+    )
+    state = MachineState(MachineReading(0), MachineReading(1), (load,))
+    slow = Measurement("ttft_ms", 9.0, "ms", "B", 1)
+    busy = replace(record, machine_state=state, measurements=(*record.measurements, slow))
+    warnings = " ".join(take(busy, folder, *selectors).warnings)
+    assert ("not fit to measure latency (load from others 40%)" in warnings) == warned
