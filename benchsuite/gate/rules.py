@@ -181,6 +181,12 @@ def against_baseline(
         return [_undecided(reason, observed, "other keys")]
     file = found.file
     theirs, ours = file.scenario_digest.get(subject.variant), record.digests.get(subject.variant)
+    if theirs is None and subject.variant in file.metrics:
+        reason = (
+            f"{file.where} lacks the scenario's digest of variant {subject.variant}, so nobody "
+        )
+        reason += f"knows whether they may be compared; restore it, or accept anew: {anew}"
+        return [_undecided(reason, observed, "other scenario")]
     if theirs is not None and theirs != ours:
         reason = "what the scenario does was changed since the baseline was accepted, so they "
         reason += f"cannot be compared; accept anew: {anew}"

@@ -224,11 +224,16 @@ def load_baselines(
 
 
 def baselines_of_record(record: RunRecord, fingerprint: Fingerprint) -> Baselines:
-    """Another run's measurements as the baselines of a run with this fingerprint."""
+    """Another run's measurements as the baselines of a run with this fingerprint.
+
+    What launches measured that failed means nothing, and is no one's reference.
+    """
     deployment = record.fingerprint.deployment
+    failed = {(one.variant, one.trial) for one in record.launches if one.failure is not None}
+    measured = [m for m in record.measurements if (m.variant, m.trial) not in failed]
     scopes: dict[Scope, ScopeBaseline] = {}
     for scope in SCOPES:
-        metrics = samples_by_variant(record.measurements, scope)
+        metrics = samples_by_variant(measured, scope)
         theirs = match_keys(scope, deployment, record.scenario, record.fingerprint)
         file = BaselineFile(
             scope=scope,

@@ -150,6 +150,19 @@ def test_another_digest_is_inconclusive(run: RunRecord, stored: Baselines) -> No
     assert judge_one(KV, edited, stored, variant="U").outcome == "pass"
 
 
+def test_a_lost_digest_is_inconclusive(run: RunRecord, stored: Baselines) -> None:
+    """A file that a merge or a hand took it from may be of any state of the scenario."""
+    config = stored.of("config")
+    assert config.file is not None
+    digests = {v: d for v, d in config.file.scenario_digest.items() if v != "B"}
+    file = replace(config.file, scenario_digest=digests)
+    lost = replace(stored, scopes={**stored.scopes, "config": replace(config, file=file)})
+    found = judge_one(KV, run, lost)
+    assert found.outcome == "inconclusive"
+    assert "lacks the scenario's digest of variant B" in found.reason
+    assert judge_one(KV, run, lost, variant="U").outcome == "pass"
+
+
 def test_a_value_that_the_baseline_lacks_is_new(run: RunRecord, tmp_path: Path) -> None:
     """It fails, unless new values are allowed."""
     stored = baselines_of(example.without(run, "kv_mib"), tmp_path, run)

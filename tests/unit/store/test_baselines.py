@@ -12,7 +12,7 @@ import pytest
 
 from benchsuite.errors import ConfigError
 from benchsuite.metrics.catalogue import Scope
-from benchsuite.model.record import Fingerprint, RunRecord
+from benchsuite.model.record import Failure, Fingerprint, RunRecord
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import read_record
 
@@ -122,6 +122,16 @@ def test_another_run_can_be_the_baseline() -> None:
     assert set(states(found).values()) == {"matching"}
     elsewhere = baselines_of_record(record, replace(PRINT, machine="x"))
     assert elsewhere.of("machine").state == "other key"
+
+
+def test_what_a_failed_launch_measured_is_no_reference() -> None:
+    """As `accept` refuses it; the run's other launches are one."""
+    record = read_record(GOLDEN / "record.json")
+    dead = replace(record.launches[0], failure=Failure("crash", "it died"))
+    found = baselines_of_record(replace(record, launches=(dead, *record.launches[1:])), PRINT)
+    file = found.of("config").file
+    assert (None if file is None else file.metrics.get(dead.variant)) is None
+    assert baselines_of_record(record, PRINT).of("config").state == "matching"
 
 
 def edit_config(folder: Path, edit: Callable[[str], str]) -> Path:
