@@ -107,8 +107,10 @@ def prepare_ab(
             continue
         try:
             sides[side] = prepare(workspace, scenario, options.side(side), environ)
-        except (FlagError, ServerError) as error:
-            error.args = (f"{side} side: {error}",)
+        except (UsageError, ServerError) as error:
+            own = isinstance(error, FlagError | ServerError) or error.message.startswith("--")
+            if own:  # else it is of what both sides share: the scenario, a file
+                error.args = (f"{side} side: {error}",)
             raise
     for side, prepared in sides.items():
         deployment = prepared.plan.deployment

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchsuite.errors import UsageError
+from benchsuite.pipeline.ab import prepare_ab
 from benchsuite.pipeline.ab_command import read_ab_options
+from benchsuite.scenario.workspace import load_workspace
 
 
 def _given(**changes: Any) -> dict[str, Any]:
@@ -76,3 +80,15 @@ def test_a_tolerance_may_be_given() -> None:
     """With or without its sign."""
     assert read_ab_options(_given(tolerance="7.5%")).rules.latency_percent == 7.5
     assert read_ab_options(_given(tolerance="20")).rules.latency_percent == 20
+
+
+def test_a_server_that_is_not_there_is_told_with_its_side(tmp_path: Path) -> None:
+    """`--server` is what a side's own option becomes; nobody may have typed it."""
+    workspace = load_workspace(tmp_path)
+    options = read_ab_options(_given(server="embedded", baseline_server=None))
+    missing = msgspec.structs.replace(options.baseline, server=str(tmp_path / "none"))
+    options = msgspec.structs.replace(options, baseline=missing)
+    (scenario,) = workspace.find(["scenarioB"])
+    with pytest.raises(UsageError) as caught:
+        prepare_ab(workspace, scenario, options, {})
+    assert str(caught.value).startswith("baseline side: --server names a file")
