@@ -34,6 +34,9 @@ from benchsuite.store.floats import is_finite
 from benchsuite.store.migrations import BASELINE
 from benchsuite.store.trees import Tree
 
+_ENOUGH = 5
+"""Launches from which memory and latency have intervals."""
+
 
 class Merge:
     """One scope's file: what is in it, what the record brings, and what it will be.
@@ -120,6 +123,7 @@ class Merge:
             self.dropped += [f"{v} {s}" for v, rows in old.metrics.items() for s in rows]
             return
         self._warn_of_newer(old)
+        self._warn_of_fewer(old)
         former = self._read_former()
         if former is not None and former.where != old.where and former.metrics != old.metrics:
             self.warnings.append(f"removes {former.where}, whose place {old.where} has taken")
@@ -152,6 +156,24 @@ class Merge:
             f"newer than this run; it was accepted for: {info.reason}"
             for info in newer.values()
         ]
+
+    def _warn_of_fewer(self, old: BaselineFile) -> None:
+        """Say where too few launches to decide take the place of more."""
+        if self.scope != "machine":
+            return
+        pairs = [
+            (len(old.metrics.get(variant, {}).get(series, ())), len(values))
+            for variant, rows in self._fresh.items()
+            for series, values in rows.items()
+        ]
+        fewer = [(before, now) for before, now in pairs if now < min(before, _ENOUGH)]
+        if fewer:
+            before, now = max(fewer)
+            self.warnings.append(
+                f"replaces memory and latency of {before} launches by that of {now}: memory only "
+                "advises with fewer than 3, and latency is not decided with fewer than "
+                f"{_ENOUGH}; accept a run with --trials {_ENOUGH}"
+            )
 
     def _merge_variant(self, old: BaselineFile, variant: str, rows: SeriesValues) -> list[str]:
         """Merge one variant of the existing file; returns what would be lost from it."""

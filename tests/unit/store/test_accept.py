@@ -688,3 +688,20 @@ def test_latency_of_an_unfit_machine_is_accepted_with_a_warning(
     busy = replace(record, machine_state=state, measurements=(*record.measurements, slow))
     warnings = " ".join(take(busy, folder, *selectors).warnings)
     assert ("not fit to measure latency (load from others 40%)" in warnings) == warned
+
+
+@pytest.mark.parametrize(("before", "now", "warned"), [(5, 1, True), (1, 1, False), (9, 5, False)])
+def test_fewer_launches_than_decide_are_accepted_with_a_warning(
+    record: RunRecord, folder: Path, before: int, now: int, warned: bool
+) -> None:
+    """A gate that blocked would only advise from then on."""
+
+    def with_launches(count: int) -> RunRecord:
+        rest = tuple(m for m in record.measurements if m.name != "ttft_ms" or m.labels)
+        more = tuple(Measurement("ttft_ms", 9.0 + i, "ms", "B", i + 1) for i in range(count))
+        return replace(record, measurements=(*rest, *more))
+
+    shutil.rmtree(folder)
+    assert not take(with_launches(before), folder).warnings
+    warnings = " ".join(take(with_launches(now), folder).warnings)
+    assert (f"of {before} launches by that of {now}" in warnings) == warned
