@@ -1,0 +1,186 @@
+"""What a suite hands to the service that runs it: files, annotations, the job summary."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from benchsuite.errors import MachineError
+from benchsuite.metrics.select import parse_selector
+from benchsuite.model.record import RunRecord
+from benchsuite.model.suite import Output, SuiteRun
+from benchsuite.report.cases import Case
+from benchsuite.report.github import Place, render_annotations, render_summary
+from benchsuite.report.gitlab import render_gitlab_metrics
+from benchsuite.report.junit import render_junit
+from benchsuite.scenario.workspace import Workspace
+from benchsuite.store.baselines import scenario_folder
+from benchsuite.store.files import write_atomic
+
+Render = Callable[[Sequence[RunRecord], Sequence[SuiteRun]], str]
+
+FORMATS: dict[str, Render] = {
+    "junit": render_junit,
+    "summary": render_summary,
+    "gitlab-metrics": lambda runs, _: render_gitlab_metrics(runs),
+}
+"""Formats that a suite's `outputs` may name."""
+
+
+def write_outputs(
+    outputs: Sequence[Output],
+    folder: Path,
+    records: Sequence[RunRecord],
+    others: Sequence[SuiteRun],
+) -> None:
+    """Write every output of a suite.
+
+    Args:
+        outputs: As the suite names them; their formats are known.
+        folder: They lie below it.
+        records: Of the runs so far.
+        others: Runs without a record.
+
+    Raises:
+        MachineError: The disk refuses.
+    """
+    for output in outputs:
+        text = FORMATS[output.format](records, others)
+        write_atomic(folder / output.path, text.encode())
+
+
+class GitHub:
+    """What is told to GitHub Actions, where that is what runs us; nothing elsewhere.
+
+    Between enter and `tell`, workflow commands are stopped: what a server or a model prints is
+    never obeyed.
+
+    Args:
+        environ: `GITHUB_ACTIONS`, `GITHUB_STEP_SUMMARY`, `GITHUB_WORKSPACE`.
+        stream: Standard output, where commands are read.
+    """
+
+    def __init__(self, environ: Mapping[str, str], stream: TextIO) -> None:
+        self._on = environ.get("GITHUB_ACTIONS") == "true"
+        self._summary = environ.get("GITHUB_STEP_SUMMARY", "")
+        self._root = environ.get("GITHUB_WORKSPACE", "")
+        self._stream = stream
+        self._stop_word = ""
+
+    def __enter__(self) -> Self:
+        if self._on:
+            self._stop_word = secrets.token_hex(16)
+            self._say(f"::stop-commands::{self._stop_word}\n")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._resume()
+
+    def tell(
+        self, records: Sequence[RunRecord], others: Sequence[SuiteRun], workspace: Workspace
+    ) -> None:
+        """Annotate what failed, and append to the job summary.
+
+        Raises:
+            MachineError: The summary cannot be written.
+        """
+        if not self._on:
+            return
+        self._resume()
+        root = Path(self._root) if self._root else workspace.config.root
+        self._say(render_annotations(records, others, _Locator(workspace, root.resolve())))
+        if not self._summary:
+            return
+        try:
+            with Path(self._summary).open("a", encoding="utf-8") as file:
+                file.write(render_summary(records, others))
+        except OSError as error:
+            words = f"cannot write the job summary: {error.strerror or error}"
+            raise MachineError(words, where=self._summary) from error
+
+    def _resume(self) -> None:
+        if self._stop_word:
+            self._say(f"::{self._stop_word}::\n")
+            self._stop_word = ""
+
+    def _say(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+class _Locator:
+    """Where a case is best looked at: the value of the baseline, else the gate in its scenario."""
+
+    def __init__(self, workspace: Workspace, root: Path) -> None:
+        self._workspace = workspace
+        self._root = root
+
+    def __call__(self, record: RunRecord, case: Case) -> Place | None:
+        gate = case.gate
+        line = 1 if gate is None else gate.line
+        if gate is not None and gate.against == "baseline" and gate.state in _MOVED:
+            folder = self._workspace.baselines
+            folder /= scenario_folder(record.fingerprint.deployment, record.scenario)
+            found = [
+                place
+                for path in sorted(folder.glob("*.json"))
+                if (number := baseline_line(_text(path), gate.variant, gate.metric))
+                and (place := self._place(path, number))
+            ]
+            if len(found) == 1:
+                return found[0]
+        return self._place(self._workspace.cwd / record.scenario_path, max(line, 1))
+
+    def _place(self, path: Path, line: int) -> Place | None:
+        try:
+            inside = path.resolve().relative_to(self._root)
+        except (ValueError, OSError):
+            return None
+        return inside.as_posix(), line
+
+
+_MOVED = ("changed", "regressed", "improved")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def baseline_line(text: str, variant: str, selector: str) -> int | None:
+    """The line, from 1, of a baseline file on which the values of a gate begin.
+
+    Args:
+        text: Of a baseline file as `accept` writes it, keys sorted and one value a line.
+        variant: Whose values.
+        selector: Of the gate; of several series that it means, the first.
+
+    Returns:
+        None where the file has none.
+    """
+    wanted = parse_selector(selector)
+    exact = [f'{m.label}="{m.value}"' for m in wanted.matchers if m.operator == "="]
+    inside = own = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r'  "', line):
+            inside, own = line.startswith('  "metrics": {'), False
+        elif inside and re.match(r'    "', line):
+            own = line.startswith(f"    {json.dumps(variant)}: {{")
+        elif own and line.startswith('      "'):
+            series, _ = json.JSONDecoder().raw_decode(line.strip())
+            name, _, labels = str(series).partition("{")
+            if name == wanted.name and all(one in labels for one in exact):
+                return number
+    return None
