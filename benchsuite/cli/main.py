@@ -23,7 +23,7 @@ _COMMANDS = {
     "ci": "Run a suite of scenarios: one verdict, and files for the service that runs it.",
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
-    "check": "Check scenario files without running them.",
+    "check": "Check scenario and suite files without running them.",
     "schema": "Print the JSON Schema of scenario files.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",

@@ -71,7 +71,8 @@ def quarantine_problem(entry: Quarantine, scenario: Scenario) -> str | None:
     if entry.rule is not None:
         if rules.count(entry.rule) == 1:
             return None
-        return f"no gate '{entry.gate}' has the rule '{entry.rule}'{remedy(entry.rule, rules, 'rules')}"
+        hint = remedy(entry.rule, dict.fromkeys(rules), "rules")
+        return f"no gate '{entry.gate}' has the rule '{entry.rule}'{hint}"
     if len(own) > 1:
         words = " or ".join(f"'{rule}'" for rule in dict.fromkeys(rules))
         return f"{len(own)} gates have the selector '{entry.gate}'; name one with 'rule': {words}"

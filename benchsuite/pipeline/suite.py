@@ -35,6 +35,7 @@ from benchsuite.store.records import read_record
 from benchsuite.store.suites import read_suite_result, write_suite_result
 
 NOT_RUN = "not run"
+_MACHINE = frozenset({int(ExitCode.MACHINE_FAILED)})
 
 
 def ci_command(word: str, given: Mapping[str, Any]) -> int:
@@ -74,7 +75,7 @@ def ci_command(word: str, given: Mapping[str, Any]) -> int:
 def _again(given: Mapping[str, Any]) -> frozenset[int] | None:
     """Exit codes of the runs that are to be made again; None means a whole suite."""
     if given.get("machine_failed"):
-        return frozenset({int(ExitCode.MACHINE_FAILED)})
+        return _MACHINE
     if given.get("failed"):
         return frozenset(int(code) for code in ExitCode if code != ExitCode.PASS)
     return None
@@ -87,6 +88,8 @@ def _asked(codes: frozenset[int]) -> str:
 def _kept(path: Path, suite: Suite, codes: frozenset[int]) -> dict[tuple[object, ...], SuiteRun]:
     """Runs of the last result that need not be made again, with their records."""
     last = read_suite_result(path)
+    if last is None and codes == _MACHINE:
+        return {}  # it failed before anything was decided, so everything is due again
     if last is None:
         raise UsageError(
             f"suite '{suite.name}' has no last result to run again from",
@@ -124,6 +127,8 @@ class _Running:
         """Make every run that is not kept, and write what came of them after each."""
         runs: list[SuiteRun] = []
         stopped = ""
+        # an older result must not be taken for this one's
+        write_suite_result(self.folder / RESULT_NAME, self._result([], open_jobs=len(jobs)))
         for job in jobs:
             if job.key in kept:
                 runs.append(self._carried(job, kept[job.key]))

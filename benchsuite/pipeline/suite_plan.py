@@ -1,4 +1,4 @@
-"""What a suite will run: its entries as jobs, everything that is wrong said before anything runs."""
+"""What a suite will run: its entries as jobs; all that is wrong is said before anything runs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
 def cases_of(record: RunRecord) -> list[Case]:
     """The cases of one run: each variant's server, then the gates in their order."""
     found = [*_server_cases(record), *(_gate_case(record, gate) for gate in record.gates)]
-    if not found or (record.verdict is not None and not _explains(found, record)):
+    if not found or not _explains(found, record):
         found.insert(0, _verdict_case(record))
     return _unique(found)
 
@@ -69,7 +69,9 @@ def unmade_case(run: SuiteRun) -> Case:
 
 def _explains(found: Sequence[Case], record: RunRecord) -> bool:
     """Whether a verdict that is no pass shows in one of the cases."""
-    passed = record.verdict is not None and record.verdict.exit_code == 0
+    if record.verdict is None:
+        return False
+    passed = record.verdict.exit_code == 0
     shown = any(case.weight in ("fail", "error") for case in found)
     return passed or shown or record.policy == "advise"
 

@@ -98,14 +98,14 @@ def render_summary(runs: Sequence[RunRecord], others: Sequence[SuiteRun] = ()) -
         runs: Judged.
         others: Runs of a suite that have no record.
     """
-    cases = {record.id: cases_of(record) for record in runs}
+    cases = [cases_of(record) for record in runs]
     left_out = [unmade_case(run) for run in others]
-    told = [case for found in cases.values() for case in found] + left_out
+    told = [case for found in cases for case in found] + left_out
     parts = [
         f"## benchsuite: {_headline(runs, others)}\n",
         _table(
             ("scenario", "on", "verdict", "gates", "time"),
-            [_run_row(record, cases[record.id]) for record in runs]
+            [_run_row(*pair) for pair in zip(runs, cases, strict=True)]
             + [_other_row(run) for run in others],
         ),
     ]
@@ -120,7 +120,7 @@ def render_summary(runs: Sequence[RunRecord], others: Sequence[SuiteRun] = ()) -
     if quiet:
         rows = [_case_row(case) for case in quiet[:_MOST_FAILURES]]
         parts.append(_folded(f"{len(quiet)} that do not count", rows))
-    return _within(parts, [_details(record, cases[record.id]) for record in runs])
+    return _within(parts, [_details(*pair) for pair in zip(runs, cases, strict=True)])
 
 
 def _headline(runs: Sequence[RunRecord], others: Sequence[SuiteRun]) -> str:
@@ -137,7 +137,7 @@ def _headline(runs: Sequence[RunRecord], others: Sequence[SuiteRun]) -> str:
 
 
 def _run_row(record: RunRecord, cases: Sequence[Case]) -> tuple[str, ...]:
-    verdict = "not judged" if record.verdict is None else record.verdict.outcome
+    verdict: str = "not judged" if record.verdict is None else record.verdict.outcome
     if record.policy == "advise":
         verdict += " (advises)"
     counts = [

@@ -54,9 +54,7 @@ _QUARANTINE = Record(
         "rule": Key(Text(), "In words, 'equals baseline': where several gates have the selector."),
         "deployment": Key(_NAME, "Only on this deployment."),
         "issue": Key(Text(), "By which name a tracker knows it: bug-31.", required=True),
-        "expires": Key(
-            Text(), "A date, '2027-03-01', from which on it is an error.", required=True
-        ),
+        "expires": Key(Text(), "A date, '2027-03-01': from then on an error.", required=True),
         "reason": Key(Text(), "One sentence for the reader.", required=True),
     },
     doc="An exact gate that is flaky: it is shown, and does not block until the entry expires.",
@@ -75,7 +73,7 @@ SUITE = Record(
         "require_all": _REQUIRE_ALL,
         "budget": Key(
             Quantity("s", "10 min"),
-            "After this time no further run is begun, and the rest is open.",
+            "After this time no further run is begun; the rest is open.",
         ),
         "quarantine": Key(ListOf(_QUARANTINE, "entry"), "Flaky exact gates that shall not block."),
         "outputs": Key(

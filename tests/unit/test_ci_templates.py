@@ -1,0 +1,148 @@
+"""What we hand to CI services is valid by their own schemas, and retries exit 5 alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from check_jsonschema.builtin_schemas import get_builtin_schema
+from jsonschema import Draft7Validator
+
+from benchsuite.pipeline.options import RunOptions
+from benchsuite.pipeline.suite_outputs import FORMATS
+from benchsuite.pipeline.suite_plan import plan_suite
+from benchsuite.scenario.workspace import load_workspace
+
+ROOT = Path(__file__).parents[2]
+CI = ROOT / "ci"
+RUN = CI / "github" / "run.sh"
+GITLAB = CI / "gitlab" / "benchsuite.gitlab-ci.yml"
+
+
+def problems(schema: str, document: Any) -> list[str]:
+    """What a published schema has against a document."""
+    checker = Draft7Validator(get_builtin_schema(f"vendor.{schema}"))
+    return [f"{list(error.path)}: {error.message}" for error in checker.iter_errors(document)]
+
+
+def read(path: Path) -> Any:
+    """A YAML file as the services read it: `on` is a word."""
+    loader = type("Loader", (yaml.SafeLoader,), {})
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:bool"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    loader.add_implicit_resolver(  # type: ignore[no-untyped-call]
+        "tag:yaml.org,2002:bool", __import__("re").compile("^(?:true|false)$"), list("tf")
+    )
+    return yaml.load(path.read_text(), loader)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        (CI / "github" / "action.yml", "github-actions"),
+        *((path, "github-workflows") for path in sorted((CI / "github" / "workflows").iterdir())),
+        (GITLAB, "gitlab-ci"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else value,
+)
+def test_templates_are_valid(path: Path, schema: str) -> None:
+    """By the schema that SchemaStore or GitLab publishes."""
+    document = read(path)
+    if schema == "gitlab-ci":
+        document = {"benchsuite": document[".benchsuite"]}  # hidden jobs are hardly checked
+    assert problems(schema, document) == []
+    spoilt = json.loads(json.dumps(document).replace('"using"', '"usign"'))
+    spoilt.update({"jobs": 3, "benchsuite": 4})
+    assert problems(schema, spoilt)
+
+
+def test_no_input_is_part_of_a_script() -> None:
+    """An expression inside a script would run whatever an input holds."""
+    for path in (CI / "github").rglob("*.yml"):
+        document = read(path)
+        steps = document.get("runs", {}).get("steps", [])
+        steps += [step for job in document.get("jobs", {}).values() for step in job["steps"]]
+        assert steps
+        assert all("${{" not in step.get("run", "") for step in steps), path
+
+
+def test_gitlab_retries_exit_5_alone() -> None:
+    """Any other retry would hide a flaky server."""
+    assert read(GITLAB)[".benchsuite"]["retry"] == {"max": 1, "exit_codes": [5]}
+
+
+@pytest.mark.parametrize(
+    ("codes", "calls", "code"),
+    [
+        ([0], ["ci pr"], 0),
+        ([1], ["ci pr"], 1),
+        ([3], ["ci pr"], 3),
+        ([4], ["ci pr"], 4),
+        ([2], ["ci pr"], 2),
+        ([5, 0], ["ci pr", "ci pr --machine-failed"], 0),
+        ([5, 1], ["ci pr", "ci pr --machine-failed"], 1),
+        ([5, 5], ["ci pr", "ci pr --machine-failed"], 5),
+    ],
+)
+def test_github_retries_exit_5_once(
+    tmp_path: Path, codes: list[int], calls: list[str], code: int
+) -> None:
+    """The second call runs only what the machine failed; its code is the step's."""
+    stand_in = tmp_path / "benchsuite"
+    (tmp_path / "codes").write_text("".join(f"{one}\n" for one in codes))
+    stand_in.write_text(
+        f'#!/usr/bin/env bash\ncd {tmp_path}\necho "$@" >> calls\n'
+        'read -r code < codes; sed -i 1d codes; exit "$code"\n'
+    )
+    stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
+    environ = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SUITE": "pr",
+        "SERVER": "",
+        "ARGS": "",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    done = subprocess.run(["bash", str(RUN)], env=environ, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "calls").read_text().splitlines() == calls
+    assert (tmp_path / "output").read_text() == f"exit-code={code}\n"
+
+
+def test_arguments_and_server_are_handed_on(tmp_path: Path) -> None:
+    """Arguments are split at white space and never expanded; the server is one word."""
+    stand_in = tmp_path / "benchsuite"
+    stand_in.write_text(f'#!/usr/bin/env bash\nprintf "%s\\n" "$@" > {tmp_path}/words\n')
+    stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
+    environ = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SUITE": "pr",
+        "SERVER": "a b/llama-server",
+        "ARGS": "--quiet  --set x=$HOME",
+    }
+    assert subprocess.run(["bash", str(RUN)], env=environ).returncode == 0
+    assert (tmp_path / "words").read_text().splitlines() == [
+        "ci", "pr", "--quiet", "--set", "x=$HOME", "--server", "a b/llama-server",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["pr", "nightly"])
+def test_shipped_suites_mean_what_is_there(name: str) -> None:
+    """Their scenarios, deployments and formats exist, and they write what the templates take."""
+    import datetime as dt
+
+    workspace = load_workspace(ROOT)
+    suite = workspace.load_suite(workspace.locate_suite(name), dt.datetime.now(dt.UTC).date())
+    jobs = plan_suite(workspace, suite, RunOptions(), FORMATS)
+    assert len(jobs) == len({job.key for job in jobs})
+    written = {output.format: output.path for output in suite.outputs}
+    reports = read(GITLAB)[".benchsuite"]["artifacts"]["reports"]
+    assert reports["junit"].endswith(f"/{written['junit']}")
+    assert reports["metrics"].endswith(f"/{written['gitlab-metrics']}")
