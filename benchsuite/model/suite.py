@@ -104,3 +104,5 @@ class SuiteResult(msgspec.Struct, frozen=True):
     commit: str | None  # of the user's repository
     runs: tuple[SuiteRun, ...]
     exit_code: int
+    # what the command line asked of every run: `--server PATH`, `--set FLAG=VALUE`, ...
+    asked: tuple[str, ...] = ()

@@ -55,14 +55,15 @@ def ci_command(word: str, given: Mapping[str, Any]) -> int:
     folder = workspace.suite_results(suite.name) if out is None else Path(out).absolute()
     jobs = plan_suite(workspace, suite, read_options(given), FORMATS)
     codes = _again(given)
-    kept = {} if codes is None else _kept(folder / RESULT_NAME, suite, codes)
+    asked = _asked_of_all(given)
+    kept = {} if codes is None else _kept(folder / RESULT_NAME, suite, codes, asked)
     fresh = [job for job in jobs if job.key not in kept]
     if codes is not None and not fresh:
         raise UsageError(
             f"no run of suite '{suite.name}' {_asked(codes)}, so there is nothing to run again"
         )
     ready = {job.key: job for job in prepare_jobs(workspace, fresh, os.environ)}
-    running = _Running(workspace, suite, folder, quiet=given["quiet"])
+    running = _Running(workspace, suite, folder, asked, quiet=given["quiet"])
     with GitHub(os.environ, sys.stdout) as github:
         result = running.run([ready.get(job.key, job) for job in jobs], kept)
         github.tell(running.records(result), running.recordless(result), running.workspace)
@@ -85,7 +86,15 @@ def _asked(codes: frozenset[int]) -> str:
     return "was failed by the machine" if len(codes) == 1 else "failed"
 
 
-def _kept(path: Path, suite: Suite, codes: frozenset[int]) -> dict[tuple[object, ...], SuiteRun]:
+def _asked_of_all(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the command line asks of every run, as it would be typed."""
+    words = [f"--{key} {given[key]}" for key in ("server", "machine") if given.get(key)]
+    return (*words, *(f"--set {one}" for one in given.get("sets", ())))
+
+
+def _kept(
+    path: Path, suite: Suite, codes: frozenset[int], asked: tuple[str, ...]
+) -> dict[tuple[object, ...], SuiteRun]:
     """Runs of the last result that need not be made again, with their records."""
     last = read_suite_result(path)
     if last is None and codes == _MACHINE:
@@ -103,6 +112,12 @@ def _kept(path: Path, suite: Suite, codes: frozenset[int]) -> dict[tuple[object,
             "what passed then says nothing of now",
             hint=f"run all of it: benchsuite ci {suite.name}",
         )
+    if last.asked != asked:
+        then, today = (" ".join(words) or "no option" for words in (last.asked, asked))
+        raise UsageError(
+            f"the last result of suite '{suite.name}' was made with {then}, now it is {today}",
+            hint="give the same options, or run all of it",
+        )
     return {
         run.key: msgspec.structs.replace(run, carried=True)
         for run in last.runs
@@ -113,8 +128,17 @@ def _kept(path: Path, suite: Suite, codes: frozenset[int]) -> dict[tuple[object,
 class _Running:
     """A suite while it is run."""
 
-    def __init__(self, workspace: Workspace, suite: Suite, folder: Path, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        suite: Suite,
+        folder: Path,
+        asked: tuple[str, ...],
+        *,
+        quiet: bool,
+    ) -> None:
         self.workspace = workspace
+        self.asked = asked
         self.suite = suite
         self.folder = folder
         self.quiet = quiet
@@ -216,6 +240,7 @@ class _Running:
             commit=self.commit,
             runs=tuple(runs),
             exit_code=code,
+            asked=self.asked,
         )
 
     def _write(self, result: SuiteResult) -> None:

@@ -213,7 +213,7 @@ def _outputs(found: Found | None, problems: Problems) -> list[Output]:
         path = PurePosixPath(item.value)
         if path.is_absolute() or ".." in path.parts or not path.parts or "\\" in item.value:
             words = f"output '{name}': '{item.value}' leaves the folder of results; expected a name"
-            problems.say(item.line, f"{words} such as {name}.xml (--out chooses the folder)")
+            problems.say(item.line, f"{words} such as {name}.xml (--results chooses the folder)")
         elif path in taken or str(path) == RESULT_NAME:
             other = taken.get(path, "the suite's own result")
             problems.say(item.line, f"output '{name}': '{path}' is the file of {other} already")

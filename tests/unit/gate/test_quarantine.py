@@ -13,6 +13,7 @@ from benchsuite.model.suite import Quarantine
 from benchsuite.scenario.load import parse_scenario
 from tests.unit.report.suite_records import crashed, failed, gate, record
 
+TEXT = 'text{request="one"}'
 METRIC = 'cached_tokens{turn="2"}'
 HELD = Quarantine(
     "scenarioB", "B", METRIC, "bug-31", "2027-01-01", "a race", place="ci/suites/pr.yaml:9"
@@ -20,8 +21,9 @@ HELD = Quarantine(
 SCENARIO = parse_scenario(
     "title: t\nsteps:\n- complete: {id: one, prompt: {text: hello}}\nvariants: {B: {}, U: {}}\n"
     "gates:\n- {metric: kv_mib, max: 4}\n- {metric: kv_mib, equals: baseline}\n"
-    "- {metric: kv_cells, equals: baseline, variants: [U]}\n- {metric: text, same_as: "
-    "{variant: B}}\n- {metric: ttft_ms, max: 4}\n",
+    "- {metric: kv_cells, equals: baseline, variants: [U]}\n"
+    "- {metric: 'text{request=\"one\"}', same_as: {variant: B}}\n"
+    "- {metric: 'ttft_ms{request=\"one\"}', max: 4}\n",
     "scenarioB",
 )
 
@@ -81,19 +83,18 @@ def test_a_pass_shows_that_it_is_in_quarantine() -> None:
     [
         ({"variant": "X"}, "scenarioB has no variant 'X'; variants are: B, U"),
         ({"gate": "kv"}, "scenarioB has no gate with the selector 'kv'"),
-        ({"gate": "ttft_ms"}, "'ttft_ms' is not exact"),
+        ({"gate": 'ttft_ms{request="one"}'}, "'ttft_ms{request=\"one\"}' is not exact"),
         ({"gate": "kv_cells"}, "the gate 'kv_cells' is not judged in variant 'B'"),
         (
             {"gate": "kv_mib"},
-            "2 gates have the selector 'kv_mib'; name one with 'rule': 'at most 4 MiB' or "
-            "'equals baseline'",
+            "2 gates have the selector 'kv_mib'; name one with 'rule': 'at most 4 MiB' or 'equals",
         ),
         ({"gate": "kv_mib", "rule": "equals"}, "no gate 'kv_mib' has the rule 'equals'"),
     ],
 )
 def test_an_entry_that_means_no_gate_is_refused(changes: Any, said: str) -> None:
     """With the words that would have been right."""
-    entry = msgspec.structs.replace(HELD, **{"gate": "text", **changes})
+    entry = msgspec.structs.replace(HELD, **{"gate": TEXT, **changes})
     problem = quarantine_problem(entry, SCENARIO)
     assert problem is not None
     assert problem.startswith(said)
@@ -101,7 +102,7 @@ def test_an_entry_that_means_no_gate_is_refused(changes: Any, said: str) -> None
 
 @pytest.mark.parametrize(
     "changes",
-    [{"gate": "kv_mib", "rule": "equals baseline"}, {"gate": "text", "variant": "U"}],
+    [{"gate": "kv_mib", "rule": "equals baseline"}, {"gate": TEXT, "variant": "U"}],
 )
 def test_an_entry_that_means_one_exact_gate_is_taken(changes: Any) -> None:
     """Counts, memory of the cache and text may be held back."""

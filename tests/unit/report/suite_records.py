@@ -28,7 +28,7 @@ HOSTILE = (
     "::error::it is mine",
     "\n::error file=x::it is mine\n",
     "%0A::error::it is mine",
-    "‮evil‬",
+    "\u202eevil\u202c",
     "x" * (1024 * 1024),
     "<![CDATA[ &amp; &lt; \ufffe \uffff \ud800",
     "|`*_[link](http://example.org) @someone <!-- --> </details>",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -147,6 +146,6 @@ def test_hostile_text_keeps_the_document_valid(text: str) -> None:
     SCHEMA.validate(shown)
     assert len(shown) < 200_000
     assert "\x1b" not in shown
-    assert "‮" not in shown
-    parsed = junitparser.JUnitXml.fromroot(ET.parse(io.StringIO(shown)).getroot())
+    assert "\u202e" not in shown
+    parsed = junitparser.JUnitXml.fromstring(shown.encode())
     assert parsed.failures == 1
