@@ -36,7 +36,7 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if first not in "oOyYnN"]
+    first: [(tag, how) for tag, how in found if first in "tTfF" or not tag.endswith(":bool")]
     for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
