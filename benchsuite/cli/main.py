@@ -21,6 +21,7 @@ _COMMANDS = {
     "run": "Drive scenarios against a server and judge what was measured.",
     "ab": "Compare two servers in one run, launch by launch.",
     "ci": "Run a suite of scenarios: one verdict, and files for the service that runs it.",
+    "init": "Write a first configuration and scenario for one's own server.",
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
     "check": "Check scenario and suite files without running them.",
