@@ -66,7 +66,8 @@ def ci_command(word: str, given: Mapping[str, Any]) -> int:
     running = _Running(workspace, suite, folder, asked, quiet=given["quiet"])
     with GitHub(os.environ, sys.stdout) as github:
         result = running.run([ready.get(job.key, job) for job in jobs], kept)
-        github.tell(running.records(result), running.recordless(result), running.workspace)
+        places = {run.run: run.place for run in result.runs if run.run is not None}
+        github.tell(running.records(result), running.recordless(result), workspace, places)
     sys.stdout.write(render_suite(result, style_for(sys.stdout, os.environ)))
     sys.stdout.write(f"results in {workspace.display(folder)}\n")
     sys.stdout.flush()

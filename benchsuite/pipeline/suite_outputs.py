@@ -14,6 +14,7 @@ from benchsuite.errors import MachineError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import Output, SuiteRun
+from benchsuite.model.verdict import GateResult
 from benchsuite.report.cases import Case
 from benchsuite.report.github import Place, render_annotations, render_summary
 from benchsuite.report.gitlab import render_gitlab_metrics
@@ -87,9 +88,19 @@ class GitHub:
         self._resume()
 
     def tell(
-        self, records: Sequence[RunRecord], others: Sequence[SuiteRun], workspace: Workspace
+        self,
+        records: Sequence[RunRecord],
+        others: Sequence[SuiteRun],
+        workspace: Workspace,
+        places: Mapping[str, str],
     ) -> None:
         """Annotate what failed, and append to the job summary.
+
+        Args:
+            records: Of the runs.
+            others: Runs without a record.
+            workspace: Knows baselines and the folder that paths are relative to.
+            places: Run id -> `file:line` of the suite's entry.
 
         Raises:
             MachineError: The summary cannot be written.
@@ -98,7 +109,7 @@ class GitHub:
             return
         self._resume()
         root = Path(self._root) if self._root else workspace.config.root
-        self._say(render_annotations(records, others, _Locator(workspace, root.resolve())))
+        self._say(render_annotations(records, others, Locator(workspace, root.resolve(), places)))
         if not self._summary:
             return
         try:
@@ -118,15 +129,34 @@ class GitHub:
         self._stream.flush()
 
 
-class _Locator:
-    """Where a case is best looked at: the value of the baseline, else the gate in its scenario."""
+class Locator:
+    """Where a case is best looked at: the first of these that is a file of the repository.
 
-    def __init__(self, workspace: Workspace, root: Path) -> None:
+    The baseline's value, where one moved; the gate in its scenario; the suite's entry.
+
+    Args:
+        workspace: Knows baselines and the folder that paths are relative to.
+        root: Of the repository, absolute.
+        places: Run id -> `file:line` of the suite's entry.
+    """
+
+    def __init__(self, workspace: Workspace, root: Path, places: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._root = root
+        self._places = places
 
-    def __call__(self, record: RunRecord, case: Case) -> Place | None:
-        gate = case.gate
+    def __call__(self, run: RunRecord | SuiteRun, case: Case) -> Place | None:
+        if isinstance(run, SuiteRun):
+            return self._entry(run.place)
+        return self._of_record(run, case.gate) or self._entry(self._places.get(run.id, ""))
+
+    def _entry(self, place: str) -> Place | None:
+        file, _, line = place.rpartition(":")
+        if not file:
+            return None
+        return self._place(self._workspace.cwd / file, int(line) if line.isdecimal() else 1)
+
+    def _of_record(self, record: RunRecord, gate: GateResult | None) -> Place | None:
         line = 1 if gate is None else gate.line
         if gate is not None and gate.against == "baseline" and gate.state in _MOVED:
             folder = self._workspace.baselines
@@ -171,7 +201,6 @@ def baseline_line(text: str, variant: str, selector: str) -> int | None:
         None where the file has none.
     """
     wanted = parse_selector(selector)
-    exact = [f'{m.label}="{m.value}"' for m in wanted.matchers if m.operator == "="]
     inside = own = False
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r'  "', line):
@@ -180,7 +209,7 @@ def baseline_line(text: str, variant: str, selector: str) -> int | None:
             own = line.startswith(f"    {json.dumps(variant)}: {{")
         elif own and line.startswith('      "'):
             series, _ = json.JSONDecoder().raw_decode(line.strip())
-            name, _, labels = str(series).partition("{")
-            if name == wanted.name and all(one in labels for one in exact):
+            found = parse_selector(str(series))
+            if wanted.accepts(found.name, {m.label: m.value for m in found.matchers}):
                 return number
     return None

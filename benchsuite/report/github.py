@@ -29,11 +29,11 @@ _MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:\-.]")
 Place = tuple[str, int]
 """A file below the repository's root, with slashes, and a line from 1."""
 
-Locate = Callable[[RunRecord, Case], Place | None]
+Locate = Callable[[RunRecord | SuiteRun, Case], Place | None]
 """Where a case is best looked at; None where that is no file of the repository."""
 
 
-def nowhere(record: RunRecord, case: Case) -> Place | None:
+def nowhere(run: RunRecord | SuiteRun, case: Case) -> Place | None:
     """No place at all: annotations without one show at the job."""
     return None
 
@@ -54,7 +54,7 @@ def render_annotations(
     errors: list[str] = []
     warnings: list[str] = []
     found = [(case, locate(record, case)) for record in runs for case in cases_of(record)]
-    found += [(unmade_case(run), None) for run in others]
+    found += [(case, locate(run, case)) for run in others for case in [unmade_case(run)]]
     for case, place in found:
         if case.weight in ("fail", "error"):
             errors.append(_annotation("error", case, place))

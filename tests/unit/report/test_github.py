@@ -7,6 +7,7 @@ import re
 import pytest
 
 from benchsuite.model.record import RunRecord
+from benchsuite.model.suite import SuiteRun
 from benchsuite.report.cases import Case
 from benchsuite.report.github import (
     MAX_SUMMARY_BYTES,
@@ -39,8 +40,9 @@ def unescaped(text: str) -> str:
     return text.replace("%25", "%")
 
 
-def at_gate(record: RunRecord, case: Case) -> Place | None:
-    return None if case.gate is None else (record.scenario_path, case.gate.line)
+def at_gate(run: RunRecord | SuiteRun, case: Case) -> Place | None:
+    assert isinstance(run, RunRecord)
+    return None if case.gate is None else (run.scenario_path, case.gate.line)
 
 
 def test_a_failure_points_at_its_gate() -> None:
