@@ -66,8 +66,8 @@ def _suite_counts(workspace: Workspace, path: Path) -> str:
     import datetime as dt
 
     from benchsuite.pipeline.options import RunOptions
-    from benchsuite.pipeline.suite_outputs import FORMATS
     from benchsuite.pipeline.suite_plan import plan_suite
+    from benchsuite.report.formats import FORMATS
 
     suite = workspace.load_suite(path, dt.datetime.now(dt.UTC).date())
     jobs = plan_suite(workspace, suite, RunOptions(), FORMATS)

@@ -23,8 +23,9 @@ from benchsuite.model.suite import SUITE_SCHEMA, Suite, SuiteResult, SuiteRun
 from benchsuite.pipeline.command import read_options
 from benchsuite.pipeline.identity import commit_of
 from benchsuite.pipeline.run import Finished, run_scenario
-from benchsuite.pipeline.suite_outputs import FORMATS, GitHub, write_outputs
+from benchsuite.pipeline.suite_outputs import GitHub, write_outputs
 from benchsuite.pipeline.suite_plan import Job, plan_suite, prepare_jobs
+from benchsuite.report.formats import FORMATS
 from benchsuite.report.layout import style_for
 from benchsuite.report.progress import make_progress
 from benchsuite.report.suite import render_suite
@@ -247,7 +248,7 @@ class _Running:
     def _write(self, result: SuiteResult) -> None:
         write_suite_result(self.folder / RESULT_NAME, result)
         records, others = self.records(result), self.recordless(result)
-        write_outputs(self.suite.outputs, self.folder, records, others)
+        write_outputs(self.suite, self.folder, records, others, self.workspace.config.root)
 
     def _print(self, done: Finished) -> None:
         if done.warning is not None:

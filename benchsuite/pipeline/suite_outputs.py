@@ -13,11 +13,11 @@ from typing import Self, TextIO
 from benchsuite.errors import MachineError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import RunRecord
-from benchsuite.model.suite import Output, SuiteRun
+from benchsuite.model.suite import Suite, SuiteRun
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.cases import Case
+from benchsuite.report.formats import FORMATS, Entry, ReportInput
 from benchsuite.report.github import Place, render_annotations, render_summary
-from benchsuite.report.gitlab import render_gitlab_metrics
 from benchsuite.report.junit import render_junit
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.baselines import scenario_folder
@@ -25,33 +25,33 @@ from benchsuite.store.files import write_atomic
 
 Render = Callable[[Sequence[RunRecord], Sequence[SuiteRun]], str]
 
-FORMATS: dict[str, Render] = {
-    "junit": render_junit,
-    "summary": render_summary,
-    "gitlab-metrics": lambda runs, _: render_gitlab_metrics(runs),
-}
-"""Formats that a suite's `outputs` may name."""
+_OF_SUITES: dict[str, Render] = {"junit": render_junit, "summary": render_summary}
+"""Formats that also tell of runs that a suite did not make."""
 
 
 def write_outputs(
-    outputs: Sequence[Output],
+    suite: Suite,
     folder: Path,
     records: Sequence[RunRecord],
     others: Sequence[SuiteRun],
+    root: Path,
 ) -> None:
     """Write every output of a suite.
 
     Args:
-        outputs: As the suite names them; their formats are known.
+        suite: Its outputs are of known formats.
         folder: They lie below it.
         records: Of the runs so far.
         others: Runs without a record.
+        root: Of the repository; reports show paths below it.
 
     Raises:
         MachineError: The disk refuses.
     """
-    for output in outputs:
-        text = FORMATS[output.format](records, others)
+    given = ReportInput(tuple(Entry(record) for record in records), root, suite.name)
+    for output in suite.outputs:
+        own = _OF_SUITES.get(output.format)
+        text = FORMATS[output.format].render(given) if own is None else own(records, others)
         write_atomic(folder / output.path, text.encode())
 
 

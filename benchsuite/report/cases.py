@@ -10,10 +10,12 @@ from typing import Literal
 
 import msgspec
 
+from benchsuite.model.ab import AbRecord
 from benchsuite.model.record import Launch, RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.layout import safe
+from benchsuite.report.report_input import ReportInput
 
 # fail: what was measured is not what must hold; error: nothing could be decided, or the server or
 # machine failed; quiet: it did not pass, and does not count: advice, known issue, not applicable
@@ -22,6 +24,27 @@ Weight = Literal["pass", "fail", "error", "quiet"]
 _LONGEST_LINE = 2000
 """Characters of one line of text that came from a server, a model or a file."""
 _LAST_LINES = 20
+
+
+def judged_records(given: ReportInput) -> tuple[RunRecord, ...]:
+    """The run records of a report as they were judged: of two sides, the candidate against both.
+
+    A launch of the baseline side that failed shows in the verdict, which is that of both.
+    """
+    return tuple(_judged(entry.record) for entry in given.entries)
+
+
+def _judged(record: RunRecord | AbRecord) -> RunRecord:
+    if isinstance(record, RunRecord):
+        return record
+    return msgspec.structs.replace(
+        record.candidate,
+        id=record.id,
+        wall_seconds=record.wall_seconds,
+        gates=record.gates,
+        verdict=record.verdict,
+        interrupted=record.interrupted,
+    )
 
 
 class Case(msgspec.Struct, frozen=True):

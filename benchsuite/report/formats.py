@@ -6,12 +6,33 @@ import difflib
 from collections.abc import Sequence
 
 from benchsuite.errors import UsageError
+from benchsuite.report.cases import judged_records
 from benchsuite.report.csv import render_csv
+from benchsuite.report.github import at_gate, render_annotations, render_summary
+from benchsuite.report.gitlab import render_gitlab_metrics
 from benchsuite.report.json import render_report_json
+from benchsuite.report.junit import render_junit
 from benchsuite.report.report_input import Entry as Entry
 from benchsuite.report.report_input import Format as Format
 from benchsuite.report.report_input import Part as Part
 from benchsuite.report.report_input import ReportInput as ReportInput
+
+
+def _junit(given: ReportInput) -> str:
+    return render_junit(judged_records(given))
+
+
+def _annotations(given: ReportInput) -> str:
+    return render_annotations(judged_records(given), locate=at_gate)
+
+
+def _summary(given: ReportInput) -> str:
+    return render_summary(judged_records(given))
+
+
+def _metrics(given: ReportInput) -> str:
+    return render_gitlab_metrics([part.record for part in given.parts if part.side != "baseline"])
+
 
 _DECLARED = (
     Format(
@@ -21,6 +42,10 @@ _DECLARED = (
         render_report_json,
     ),
     Format("csv", ".csv", "one row a measurement", render_csv),
+    Format("junit", ".xml", "JUnit test cases, for Jenkins, GitLab and GitHub", _junit),
+    Format("github", ".github.txt", "annotations, as GitHub's workflow commands", _annotations),
+    Format("summary", ".summary.md", "GitHub's job summary: what failed, then all", _summary),
+    Format("gitlab-metrics", ".metrics.txt", "GitLab's metrics report: exact values", _metrics),
 )
 
 FORMATS: dict[str, Format] = {one.name: one for one in _DECLARED}

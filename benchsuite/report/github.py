@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 
 from benchsuite.gate.verdict import worst_code
 from benchsuite.model.record import RunRecord
@@ -36,6 +37,14 @@ Locate = Callable[[RunRecord | SuiteRun, Case], Place | None]
 def nowhere(run: RunRecord | SuiteRun, case: Case) -> Place | None:
     """No place at all: annotations without one show at the job."""
     return None
+
+
+def at_gate(run: RunRecord | SuiteRun, case: Case) -> Place | None:
+    """The gate in its scenario, where that was named below the folder of the run."""
+    if isinstance(run, SuiteRun) or case.gate is None or case.gate.line < 1:
+        return None
+    path = PurePath(run.scenario_path)
+    return None if path.is_absolute() or ".." in path.parts else (path.as_posix(), case.gate.line)
 
 
 def render_annotations(

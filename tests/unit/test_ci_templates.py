@@ -15,8 +15,8 @@ from check_jsonschema.builtin_schemas import get_builtin_schema
 from jsonschema import Draft7Validator
 
 from benchsuite.pipeline.options import RunOptions
-from benchsuite.pipeline.suite_outputs import FORMATS
 from benchsuite.pipeline.suite_plan import plan_suite
+from benchsuite.report.formats import FORMATS
 from benchsuite.scenario.workspace import load_workspace
 
 ROOT = Path(__file__).parents[2]

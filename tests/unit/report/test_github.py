@@ -6,12 +6,9 @@ import re
 
 import pytest
 
-from benchsuite.model.record import RunRecord
-from benchsuite.model.suite import SuiteRun
-from benchsuite.report.cases import Case
 from benchsuite.report.github import (
     MAX_SUMMARY_BYTES,
-    Place,
+    at_gate,
     plain_markdown,
     render_annotations,
     render_summary,
@@ -38,11 +35,6 @@ def unescaped(text: str) -> str:
     for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ",")):
         text = text.replace(code, character)
     return text.replace("%25", "%")
-
-
-def at_gate(run: RunRecord | SuiteRun, case: Case) -> Place | None:
-    assert isinstance(run, RunRecord)
-    return None if case.gate is None else (run.scenario_path, case.gate.line)
 
 
 def test_a_failure_points_at_its_gate() -> None:
