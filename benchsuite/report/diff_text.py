@@ -23,7 +23,7 @@ def render_diff(found: Diff, style: Style | None = None) -> str:
     if noisy:
         lines += ["", f"memory and latency, {NOISE_PERCENT:g}% and more apart: advice only"]
         lines += _table(noisy, look)
-    for heading, sentences in _explained(exact):
+    for heading, sentences in explained(exact):
         lines.append("")
         lines += [line for text in sentences for line in wrap(safe(text), look.width)]
         lines += [line for text in heading for line in wrap(safe(text), look.width, "  ")]
@@ -58,7 +58,7 @@ def render_diff_markdown(found: Diff) -> str:
                 state,
             )
             lines.append("| " + " | ".join(_markdown(part) for part in parts) + " |")
-    for heading, sentences in _explained([row for row in found.rows if not row.noisy]):
+    for heading, sentences in explained([row for row in found.rows if not row.noisy]):
         lines.append("")
         lines += [f"- {_markdown(text)}" for text in sentences]
         lines += [f"  - {_markdown(text)}" for text in heading]
@@ -81,7 +81,7 @@ def _untold(found: Diff) -> tuple[set[str], list[str]]:
     return told, [words for words in found.differs if words not in told]
 
 
-def _explained(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
+def explained(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
     """What moved in sentences, those of one origin together.
 
     Returns:

@@ -7,8 +7,6 @@ actions/toolkit does: `%`, CR and LF everywhere, `:` and `,` in properties.
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
@@ -16,6 +14,7 @@ from benchsuite.gate.verdict import worst_code
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.report.cases import Case, cases_of, one_line, unmade_case
+from benchsuite.report.markdown import escape, row, table_head
 from benchsuite.units import format_number
 
 MOST_ANNOTATIONS = 10
@@ -24,8 +23,6 @@ MAX_SUMMARY_BYTES = 1024 * 1024
 _ROOM = MAX_SUMMARY_BYTES - 4096  # bytes for all but the last words
 _MOST_FAILURES = 100
 _LONGEST_MESSAGE = 1000  # characters
-_LONGEST_CELL = 300  # characters
-_MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|~@:\-.]")
 
 Place = tuple[str, int]
 """A file below the repository's root, with slashes, and a line from 1."""
@@ -190,21 +187,12 @@ def _folded(
     rows: Sequence[tuple[str, ...]],
     head: tuple[str, ...] = ("scenario", "what", "how", "why"),
 ) -> str:
-    summary = html.escape(one_line(title, _LONGEST_CELL))
-    return f"<details><summary>{summary}</summary>\n\n{_table(head, rows)}\n</details>\n"
+    return f"<details><summary>{escape(title)}</summary>\n\n{_table(head, rows)}\n</details>\n"
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(plain_markdown(cell) for cell in row)} |" for row in rows]
+    lines = [*table_head(head), *(row([escape(cell) for cell in cells]) for cells in rows)]
     return "\n".join(lines) + "\n"
-
-
-def plain_markdown(text: str, limit: int = _LONGEST_CELL) -> str:
-    """Text that Markdown and HTML show as it is, on one line: no markup, link or mention in it."""
-    escaped = html.escape(one_line(text, limit), quote=False)
-    # `&lt;` and its like stay: their characters are none of these
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", escaped)
 
 
 def _within(parts: Sequence[str], details: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ import pytest
 from benchsuite.report.github import (
     MAX_SUMMARY_BYTES,
     at_gate,
-    plain_markdown,
     render_annotations,
     render_summary,
 )
@@ -102,14 +101,6 @@ def test_hostile_text_is_no_markup_in_the_summary(text: str) -> None:
     ]
     assert "@someone" not in shown
     assert "](" not in shown
-
-
-def test_plain_markdown_reads_back() -> None:
-    """What a browser shows is the text itself."""
-    import html
-
-    text = 'a|b `c` *d* _e_ [f](g) <h> & @i #1 "q" http://x.org'
-    assert html.unescape(plain_markdown(text)) == text
 
 
 def test_the_summary_says_verdict_failures_then_details() -> None:
