@@ -25,6 +25,11 @@ from benchsuite.cli.options import limit_options
     "--results", metavar="DIR", help="Folder of the outputs; default .benchsuite/ci/SUITE."
 )
 @click.option("--out", metavar="DIR", help="Folder of runs; default .benchsuite/runs.")
+@click.option(
+    "--base",
+    metavar="git:REV",
+    help="Say in the comment which baselines differ from those at this revision.",
+)
 @click.option("--failed", is_flag=True, help="Run again only what did not pass last time.")
 @click.option(
     "--machine-failed", is_flag=True, help="Run again only what the machine failed (5) last time."

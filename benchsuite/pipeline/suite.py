@@ -25,9 +25,11 @@ from benchsuite.pipeline.identity import commit_of
 from benchsuite.pipeline.run import Finished, run_scenario
 from benchsuite.pipeline.suite_outputs import GitHub, write_outputs
 from benchsuite.pipeline.suite_plan import Job, plan_suite, prepare_jobs
+from benchsuite.report.diff import Diff, diff
 from benchsuite.report.formats import FORMATS
 from benchsuite.report.layout import style_for
 from benchsuite.report.progress import make_progress
+from benchsuite.report.sources import baseline_changes
 from benchsuite.report.suite import render_suite
 from benchsuite.report.terminal import render_run
 from benchsuite.scenario.suite import RESULT_NAME
@@ -64,7 +66,9 @@ def ci_command(word: str, given: Mapping[str, Any]) -> int:
             f"no run of suite '{suite.name}' {_asked(codes)}, so there is nothing to run again"
         )
     ready = {job.key: job for job in prepare_jobs(workspace, fresh, os.environ)}
-    running = _Running(workspace, suite, folder, asked, quiet=given["quiet"])
+    base = given.get("base")
+    changes = None if base is None else diff(*baseline_changes(base, workspace.baselines))
+    running = _Running(workspace, suite, folder, asked, changes, quiet=given["quiet"])
     with GitHub(os.environ, sys.stdout) as github:
         result = running.run([ready.get(job.key, job) for job in jobs], kept)
         places = {run.run: run.place for run in result.runs if run.run is not None}
@@ -136,11 +140,13 @@ class _Running:
         suite: Suite,
         folder: Path,
         asked: tuple[str, ...],
+        changes: Diff | None,
         *,
         quiet: bool,
     ) -> None:
         self.workspace = workspace
         self.asked = asked
+        self.changes = changes
         self.suite = suite
         self.folder = folder
         self.quiet = quiet
@@ -248,7 +254,8 @@ class _Running:
     def _write(self, result: SuiteResult) -> None:
         write_suite_result(self.folder / RESULT_NAME, result)
         records, others = self.records(result), self.recordless(result)
-        write_outputs(self.suite, self.folder, records, others, self.workspace.config.root)
+        root = self.workspace.config.root
+        write_outputs(self.suite, self.folder, records, others, root, self.changes)
 
     def _print(self, done: Finished) -> None:
         if done.warning is not None:

@@ -16,6 +16,7 @@ from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import Suite, SuiteRun
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.cases import Case
+from benchsuite.report.diff import Diff
 from benchsuite.report.formats import FORMATS, Entry, ReportInput
 from benchsuite.report.github import Place, render_annotations, render_summary
 from benchsuite.report.junit import render_junit
@@ -35,6 +36,7 @@ def write_outputs(
     records: Sequence[RunRecord],
     others: Sequence[SuiteRun],
     root: Path,
+    changes: Diff | None = None,
 ) -> None:
     """Write every output of a suite.
 
@@ -44,11 +46,12 @@ def write_outputs(
         records: Of the runs so far.
         others: Runs without a record.
         root: Of the repository; reports show paths below it.
+        changes: Of the baselines since a revision; None where nobody asked.
 
     Raises:
         MachineError: The disk refuses.
     """
-    given = ReportInput(tuple(Entry(record) for record in records), root, suite.name)
+    given = ReportInput(tuple(Entry(record) for record in records), root, suite.name, changes)
     for output in suite.outputs:
         own = _OF_SUITES.get(output.format)
         text = FORMATS[output.format].render(given) if own is None else own(records, others)

@@ -19,5 +19,10 @@ if [ "$code" -eq 5 ]; then
 fi
 if [ -n "${GITHUB_OUTPUT:-}" ]; then
     echo "exit-code=$code" >> "$GITHUB_OUTPUT"
+    name=$(basename "$SUITE")
+    comment=.benchsuite/ci/${name%.y*ml}/comment.md
+    if [ -f "$comment" ] && [ "$code" -ne 2 ]; then
+        echo "comment=$comment" >> "$GITHUB_OUTPUT"
+    fi
 fi
 exit "$code"
