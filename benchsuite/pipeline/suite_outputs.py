@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
@@ -19,15 +19,9 @@ from benchsuite.report.cases import Case
 from benchsuite.report.diff import Diff
 from benchsuite.report.formats import FORMATS, Entry, ReportInput
 from benchsuite.report.github import Place, render_annotations, render_summary
-from benchsuite.report.junit import render_junit
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.baselines import scenario_folder
 from benchsuite.store.files import write_atomic
-
-Render = Callable[[Sequence[RunRecord], Sequence[SuiteRun]], str]
-
-_OF_SUITES: dict[str, Render] = {"junit": render_junit, "summary": render_summary}
-"""Formats that also tell of runs that a suite did not make."""
 
 
 def write_outputs(
@@ -51,10 +45,10 @@ def write_outputs(
     Raises:
         MachineError: The disk refuses.
     """
-    given = ReportInput(tuple(Entry(record) for record in records), root, suite.name, changes)
+    entries = tuple(Entry(record) for record in records)
+    given = ReportInput(entries, root, suite.name, changes, tuple(others))
     for output in suite.outputs:
-        own = _OF_SUITES.get(output.format)
-        text = FORMATS[output.format].render(given) if own is None else own(records, others)
+        text = FORMATS[output.format].render(given)
         write_atomic(folder / output.path, text.encode())
 
 

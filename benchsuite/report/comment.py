@@ -14,6 +14,7 @@ import msgspec
 from benchsuite.gate.verdict import failures_of, worst_code
 from benchsuite.model.ab import SIDES, AbRecord
 from benchsuite.model.record import RunRecord
+from benchsuite.model.suite import Policy, SuiteRun
 from benchsuite.model.verdict import GateResult, Verdict
 from benchsuite.report.diff import Diff, Row
 from benchsuite.report.diff_text import explained
@@ -57,18 +58,25 @@ class _Judged(msgspec.Struct, frozen=True):
     failed: tuple[str, ...]  # launches, in words
     differs: tuple[str, ...]
     build: str
+    advises: bool = False  # what its gates decide does not count, by the policy of its suite
+
+    @property
+    def counts(self) -> bool:
+        """Whether the verdict of all depends on it."""
+        return not (self.advises and (self.verdict is None or self.verdict.exit_code in (1, 3)))
 
 
 def render_comment(given: ReportInput) -> str:
     """The body of the comment, with a newline at its end."""
     runs = [_judged(entry.record) for entry in given.entries]
+    runs += [_unmade(run) for run in given.unmade]
     sections = [_head(given.key, runs)]
     if given.changes is not None and (given.changes.rows or given.changes.notes):
         sections.append(_changes_head(given.changes))
     sections += [*_runs(runs), *_failures(runs), *_gates(runs)]
     if given.changes is not None and given.changes.rows:
         sections += _changes(given.changes)
-    sections += [*_advice(runs), _foot(runs)]
+    sections += [*_advice(runs), _foot([run for run in runs if run.id])]
     return _fit(sections, MOST_BYTES)
 
 
@@ -77,12 +85,13 @@ def _judged(record: RunRecord | AbRecord) -> _Judged:
         differs = dict.fromkeys(words for gate in record.gates for words in gate.differs)
         return _Judged(
             record.id,
-            f"{record.scenario} on {record.fingerprint.deployment}",
+            _place(record.scenario, record.fingerprint.deployment, record.policy),
             record.verdict,
             record.gates,
             tuple(_failed(record)),
             tuple(differs),
             record.info.build or "",
+            record.policy == "advise",
         )
     sides = {side: record.side(side) for side in SIDES}
     names = dict.fromkeys(one.fingerprint.deployment for one in sides.values())
@@ -98,6 +107,17 @@ def _judged(record: RunRecord | AbRecord) -> _Judged:
     )
 
 
+def _unmade(run: SuiteRun) -> _Judged:
+    """A run of a suite without a record: never judged, and why."""
+    place = _place(run.scenario, run.deployment, run.policy)
+    failed = (f"{run.outcome}: {run.reason}",)
+    return _Judged("", place, None, (), failed, (), "", run.counted_code == 0)
+
+
+def _place(scenario: str, deployment: str, policy: Policy) -> str:
+    return f"{scenario} on {deployment}{' (advises)' if policy == 'advise' else ''}"
+
+
 def _failed(record: RunRecord) -> Iterator[str]:
     for launch, failure in failures_of(record):
         at = f", {failure.step}" if failure.step else ""
@@ -106,7 +126,7 @@ def _failed(record: RunRecord) -> Iterator[str]:
 
 def _head(key: str, runs: Sequence[_Judged]) -> _Section:
     """The marker, and the verdict of all runs in one line."""
-    verdicts = [run.verdict for run in runs]
+    verdicts = [run.verdict for run in runs if run.counts]
     worst = worst_code([one.exit_code for one in verdicts if one is not None])
     named = next((v for v in verdicts if v is not None and v.exit_code == worst), None)
     if named is None or (None in verdicts and not worst):
@@ -116,7 +136,7 @@ def _head(key: str, runs: Sequence[_Judged]) -> _Section:
     if len(runs) == 1 and named is not None:
         line = outcome_line(named, escape(runs[0].place), Style(width=10_000))
         return _Section((marker(key), f"### {sign} benchsuite: {line}"))
-    good = sum(1 for one in verdicts if one is not None and one.outcome == "pass")
+    good = sum(1 for run in runs if run.verdict is not None and run.verdict.outcome == "pass")
     return _Section(
         (marker(key), f"### {sign} benchsuite: {words}: {good} of {len(runs)} runs pass")
     )

@@ -26,15 +26,15 @@ from benchsuite.report.report_input import ReportInput as ReportInput
 
 
 def _junit(given: ReportInput) -> str:
-    return render_junit(judged_records(given))
+    return render_junit(judged_records(given), given.unmade)
 
 
 def _annotations(given: ReportInput) -> str:
-    return render_annotations(judged_records(given), locate=at_gate)
+    return render_annotations(judged_records(given), given.unmade, at_gate)
 
 
 def _summary(given: ReportInput) -> str:
-    return render_summary(judged_records(given))
+    return render_summary(judged_records(given), given.unmade)
 
 
 def _metrics(given: ReportInput) -> str:

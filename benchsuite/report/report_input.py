@@ -9,6 +9,7 @@ import msgspec
 
 from benchsuite.model.ab import SIDES, AbRecord
 from benchsuite.model.record import RunRecord
+from benchsuite.model.suite import SuiteRun
 from benchsuite.report.diff import Diff
 
 DEFAULT_KEY = "report"
@@ -40,6 +41,7 @@ class ReportInput(msgspec.Struct, frozen=True):
     key: str = DEFAULT_KEY  # tells one pull-request comment from another
     # what happened to the stored baselines since a revision; None where nobody asked
     changes: Diff | None = None
+    unmade: tuple[SuiteRun, ...] = ()  # runs of a suite that have no record
 
     @property
     def parts(self) -> tuple[Part, ...]:
