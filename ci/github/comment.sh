@@ -6,7 +6,8 @@ set -euo pipefail
 marker=$(head -n 1 "$COMMENT")
 comments="repos/$GITHUB_REPOSITORY/issues/$NUMBER/comments"
 id=$(MARKER=$marker gh api --paginate "$comments" \
-    --jq '.[] | select(.user.type == "Bot" and (.body | startswith(env.MARKER))) | .id' | head -n 1)
+    --jq '.[] | select(.user.type == "Bot" and (.body | startswith(env.MARKER))) | .id')
+id=${id%%$'\n'*}
 if [ -n "$id" ]; then
     gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F "body=@$COMMENT"
 else

@@ -148,3 +148,56 @@ def test_shipped_suites_mean_what_is_there(name: str) -> None:
     reports = read(GITLAB)[".benchsuite"]["artifacts"]["reports"]
     assert reports["junit"].endswith(f"/{written['junit']}")
     assert reports["metrics"].endswith(f"/{written['gitlab-metrics']}")
+
+
+GH = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >> {folder}/calls
+case "$*" in
+    *--paginate*) cat {folder}/found ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "call"),
+    [
+        ("", "api --silent --method POST repos/o/r/issues/7/comments -F body=@c.md"),
+        ("42\n43\n", "api --silent --method PATCH repos/o/r/issues/comments/42 -F body=@c.md"),
+    ],
+)
+def test_one_comment_is_made_and_then_updated(tmp_path: Path, found: str, call: str) -> None:
+    """The one that begins with the marker, by a bot; its text is read from the file."""
+    (tmp_path / "gh").write_text(GH.format(folder=tmp_path))
+    (tmp_path / "gh").chmod(0o755)
+    (tmp_path / "found").write_text(found)
+    (tmp_path / "c.md").write_text("<!-- benchsuite:pr -->\n### pass\n")
+    environ = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "o/r",
+        "NUMBER": "7",
+        "COMMENT": "c.md",
+    }
+    script = ["bash", str(CI / "github" / "comment.sh")]
+    done = subprocess.run(script, env=environ, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    listing, last = (tmp_path / "calls").read_text().splitlines()
+    assert listing.startswith("api --paginate repos/o/r/issues/7/comments --jq ")
+    assert last == call
+
+
+def test_the_comment_is_handed_on_where_there_is_one(tmp_path: Path) -> None:
+    """By the suite's name, also where that is a path; none is left from a call that ran nothing."""
+    for code, told in ((0, True), (1, True), (2, False)):
+        (tmp_path / "benchsuite").write_text(f"#!/usr/bin/env bash\nexit {code}\n")
+        (tmp_path / "benchsuite").chmod(0o755)
+        comment = tmp_path / ".benchsuite" / "ci" / "pr" / "comment.md"
+        comment.parent.mkdir(parents=True, exist_ok=True)
+        comment.write_text("x")
+        output = tmp_path / f"output{code}"
+        environ = {
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "SUITE": "ci/suites/pr.yaml",
+            "GITHUB_OUTPUT": str(output),
+        }
+        subprocess.run(["bash", str(RUN)], env=environ, cwd=tmp_path)
+        assert ("comment=.benchsuite/ci/pr/comment.md" in output.read_text()) is told
