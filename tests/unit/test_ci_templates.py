@@ -17,6 +17,7 @@ from jsonschema import Draft7Validator
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.suite_plan import plan_suite
 from benchsuite.report.formats import FORMATS
+from benchsuite.scenario.suite import load_suite
 from benchsuite.scenario.workspace import load_workspace
 
 ROOT = Path(__file__).parents[2]
@@ -201,3 +202,20 @@ def test_the_comment_is_handed_on_where_there_is_one(tmp_path: Path) -> None:
         }
         subprocess.run(["bash", str(RUN)], env=environ, cwd=tmp_path)
         assert ("comment=.benchsuite/ci/pr/comment.md" in output.read_text()) is told
+
+
+def test_the_suite_of_the_how_to_is_one(tmp_path: Path) -> None:
+    """What docs/ci.md shows can be copied: the suite, and the quarantine below it."""
+    import datetime as dt
+    import re
+
+    text = (ROOT / "docs" / "ci.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (suite,) = [block for block in blocks if block.startswith("title:")]
+    (held,) = [block for block in blocks if block.startswith("quarantine:")]
+    path = tmp_path / "pr.yaml"
+    path.write_text(suite + held)
+    read = load_suite(path, "pr.yaml", today=dt.date(2026, 12, 2))
+    assert {output.format for output in read.outputs} <= set(FORMATS)
+    assert len(read.entries) == 4
+    assert read.quarantine[0].issue == "bug-31"
