@@ -14,6 +14,7 @@ from benchsuite.gate.verdict import worst_code
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.report.cases import Case, cases_of, one_line, unmade_case
+from benchsuite.report.layout import safe
 from benchsuite.report.markdown import escape, row, table_head
 from benchsuite.units import format_number
 
@@ -79,7 +80,9 @@ def _limited(level: str, lines: list[str]) -> list[str]:
 
 
 def _annotation(level: str, case: Case, place: Place | None) -> str:
-    properties = {} if place is None else {"file": place[0], "line": str(place[1])}
+    # a path that cannot be shown as it is cannot be pointed at either
+    shown = place is not None and safe(place[0]) == place[0]
+    properties = {"file": place[0], "line": str(place[1])} if place is not None and shown else {}
     properties["title"] = one_line(f"{case.scenario} {case.name}", 200)
     written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     message = one_line(f"{case.kind}: {case.message}", _LONGEST_MESSAGE)
