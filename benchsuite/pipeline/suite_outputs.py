@@ -14,7 +14,6 @@ from benchsuite.errors import MachineError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import Suite, SuiteRun
-from benchsuite.model.verdict import GateResult
 from benchsuite.report.cases import Case
 from benchsuite.report.diff import Diff
 from benchsuite.report.formats import FORMATS, Entry, ReportInput
@@ -145,7 +144,7 @@ class Locator:
     def __call__(self, run: RunRecord | SuiteRun, case: Case) -> Place | None:
         if isinstance(run, SuiteRun):
             return self._entry(run.place)
-        return self._of_record(run, case.gate) or self._entry(self._places.get(run.id, ""))
+        return self._of_record(run, case) or self._entry(self._places.get(run.id, ""))
 
     def _entry(self, place: str) -> Place | None:
         file, _, line = place.rpartition(":")
@@ -153,8 +152,8 @@ class Locator:
             return None
         return self._place(self._workspace.cwd / file, int(line) if line.isdecimal() else 1)
 
-    def _of_record(self, record: RunRecord, gate: GateResult | None) -> Place | None:
-        line = 1 if gate is None else gate.line
+    def _of_record(self, record: RunRecord, case: Case) -> Place | None:
+        gate = case.gate
         if gate is not None and gate.against == "baseline" and gate.state in _MOVED:
             folder = self._workspace.baselines
             folder /= scenario_folder(record.fingerprint.deployment, record.scenario)
@@ -166,7 +165,7 @@ class Locator:
             ]
             if len(found) == 1:
                 return found[0]
-        return self._place(self._workspace.cwd / record.scenario_path, max(line, 1))
+        return self._place(self._workspace.cwd / record.scenario_path, max(case.line, 1))
 
     def _place(self, path: Path, line: int) -> Place | None:
         try:

@@ -58,6 +58,7 @@ class Case(msgspec.Struct, frozen=True):
     message: str  # one line
     details: tuple[str, ...] = ()  # lines
     gate: GateResult | None = None  # None for a variant's server, or a run that was not made
+    line: int = 0  # in the scenario file; 0 where no line is meant
 
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
@@ -70,7 +71,11 @@ def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
 
 def cases_of(record: RunRecord) -> list[Case]:
     """The cases of one run: each variant's server, then the gates in their order."""
-    found = [*_server_cases(record), *(_gate_case(record, gate) for gate in record.gates)]
+    found = [
+        *_server_cases(record),
+        *(_gate_case(record, gate) for gate in record.gates),
+        *_issue_cases(record),
+    ]
     if not found or not _explains(found, record):
         found.insert(0, _verdict_case(record))
     return _unique(found)
@@ -122,7 +127,10 @@ def _case(
     gate: GateResult | None = None,
 ) -> Case:
     deployment = record.fingerprint.deployment
-    return Case(record.scenario, deployment, name, weight, kind, message, tuple(details), gate)
+    line = 0 if gate is None else gate.line
+    return Case(
+        record.scenario, deployment, name, weight, kind, message, tuple(details), gate, line
+    )
 
 
 def _server_cases(record: RunRecord) -> list[Case]:
@@ -152,7 +160,7 @@ def _server_cases(record: RunRecord) -> list[Case]:
 def _is_required(record: RunRecord, variant: str) -> bool:
     """Whether what is not applicable in a variant failed the run."""
     reasons = () if record.verdict is None else record.verdict.reasons
-    return any(
+    return record.policy == "block" and any(
         reason.startswith(f"variant {variant}: ") and reason.endswith("(--require-all)")
         for reason in reasons
     )
@@ -169,7 +177,32 @@ def _failed_case(record: RunRecord, name: str, launch: Launch) -> Case:
     if launch.variant in record.excused:
         message = "known issue: the server failed as expected"
         return _case(record, name, "quiet", "known issue", message, details)
-    return _case(record, name, "error", failure.kind, one_line(failure.message), details)
+    # what an attached server does not meet is inconclusive, which advice does not count
+    quiet = failure.kind == "unmet" and record.policy == "advise"
+    weight: Weight = "quiet" if quiet else "error"
+    return _case(record, name, weight, failure.kind, one_line(failure.message), details)
+
+
+def _issue_cases(record: RunRecord) -> list[Case]:
+    """Known issues that no longer show, or whose expiry failed the run."""
+    reasons = () if record.verdict is None else record.verdict.reasons
+    cases = []
+    for issue in record.known_issues:
+        gone = issue.outcome == "xpass" and issue.reason in reasons
+        expired = issue.expired and issue.expiry in reasons
+        if not gone and not expired:
+            continue
+        name = f"{one_line(issue.variant)}: known issue {one_line(issue.issue)}"
+        name += f" (on {one_line(record.fingerprint.deployment)})"
+        weight: Weight = "fail" if record.policy == "block" else "quiet"
+        kind, words = ("xpass", issue.reason) if gone else ("expired", issue.expiry)
+        if weight == "quiet":
+            kind = f"advice, {kind}"
+        line = issue.place.rpartition(":")[2]
+        case = _case(record, name, weight, kind, one_line(words), [f"at {one_line(issue.place)}"])
+        found = int(line) if line.isdecimal() else 0
+        cases.append(msgspec.structs.replace(case, line=found))
+    return cases
 
 
 def _gate_case(record: RunRecord, gate: GateResult) -> Case:

@@ -39,10 +39,10 @@ def nowhere(run: RunRecord | SuiteRun, case: Case) -> Place | None:
 
 def at_gate(run: RunRecord | SuiteRun, case: Case) -> Place | None:
     """The gate in its scenario, where that was named below the folder of the run."""
-    if isinstance(run, SuiteRun) or case.gate is None or case.gate.line < 1:
+    if isinstance(run, SuiteRun) or case.line < 1:
         return None
     path = PurePath(run.scenario_path)
-    return None if path.is_absolute() or ".." in path.parts else (path.as_posix(), case.gate.line)
+    return None if path.is_absolute() or ".." in path.parts else (path.as_posix(), case.line)
 
 
 def render_annotations(

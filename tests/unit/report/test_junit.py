@@ -11,8 +11,10 @@ import msgspec
 import pytest
 import xmlschema
 
+from benchsuite.gate.verdict import verdict
 from benchsuite.model.record import NotApplicable, RunRecord
 from benchsuite.model.suite import SuiteRun
+from benchsuite.model.verdict import IssueResult
 from benchsuite.report.junit import render_junit
 from tests.unit.report.suite_records import HOSTILE, crashed, failed, gate, hostile, record
 
@@ -90,6 +92,30 @@ def test_a_scenario_that_only_advises_fails_nothing_but_a_crash_does() -> None:
     assert "failure" not in " ".join(cases(record(failed(), policy="advise")).values())
     advising = msgspec.structs.replace(crashed(), policy="advise")
     assert cases(advising)["B: the server held out (on tiny)"] == "error:crash"
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("block", "failure:{}"), ("advise", "skipped:advice, {}")]
+)
+def test_known_issues_that_fail_a_run_are_cases(policy: Any, told: str) -> None:
+    """One that no longer shows, and one that has expired, beside any other failure."""
+    gone = IssueResult("bug-1", "B", "crash", "xpass", "delete it", "s.yaml:9")
+    old = IssueResult("bug-2", "B", "fail", "xfail", "as expected", "s.yaml:12", "it expired", True)
+    made = record(failed(), known_issues=(gone, old), policy=policy)
+    found = verdict(made, made.gates, refuse_expired=True)
+    names = cases(msgspec.structs.replace(made, verdict=found))
+    assert names["B: known issue bug-1 (on tiny)"] == told.format("xpass")
+    assert names["B: known issue bug-2 (on tiny)"] == told.format("expired")
+    assert "B: known issue bug-2 (on tiny)" not in cases(made)  # outside `ci` it only warns
+
+
+def test_what_is_required_does_not_count_where_a_scenario_advises() -> None:
+    """Neither its gates nor its variant, as the exit code of the suite says."""
+    absent = failed(outcome="not applicable", state=None)
+    made = record(absent, not_applicable=(NotApplicable("B", "no"),), require_all=True, launches=())
+    assert set(cases(made).values()) == {"failure:not applicable"}
+    advising = msgspec.structs.replace(made, policy="advise")
+    assert set(cases(advising).values()) == {"skipped:not applicable"}
 
 
 def test_runs_that_were_not_made_are_errors_and_skipped_where_they_advise() -> None:
