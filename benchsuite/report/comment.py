@@ -126,7 +126,7 @@ def _failed(record: RunRecord) -> Iterator[str]:
 
 def _head(key: str, runs: Sequence[_Judged]) -> _Section:
     """The marker, and the verdict of all runs in one line."""
-    verdicts = [run.verdict for run in runs if run.counts]
+    verdicts = [run.verdict for run in runs if run.counts] or [run.verdict for run in runs]
     worst = worst_code([one.exit_code for one in verdicts if one is not None])
     named = next((v for v in verdicts if v is not None and v.exit_code == worst), None)
     if named is None or (None in verdicts and not worst):

@@ -13,7 +13,12 @@ from benchsuite.report.layout import safe
 MOST_CHARACTERS = 300
 """Of one value; a longer one is cut and says how long it is."""
 
-_SPECIAL = re.compile(r"[\\`*_\[\]<>|~&$]|://|(?<=www)\.|(?<=[@#!])(?=\w)|(?<=:)(?=\w)")
+_SPECIAL = re.compile(
+    r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)"  # markup, tables, HTML, mathematics
+    r"|://|(?<=www)\."  # links
+    r"|(?<=@)(?=\w)|(?<=[#!])(?=\d)|(?<=\bGH-)(?=\d)"  # mentions and references
+    r"|(?<=:)(?=[a-z0-9_+-]+:)"  # emoji
+)
 # GitHub finds mentions and references in the rendered text, so an entity alone does not hide them
 _BREAK = "&#8203;"
 

@@ -33,6 +33,8 @@ GOOD, BAD = record(gate()), record(failed())
         ((GOOD, GOOD), (unmade(policy="advise"),), "PASS: 2 of 3 runs pass"),
         ((GOOD, crashed()), (unmade(),), "SERVER FAILED: 1 of 3 runs pass"),
         ((), (unmade(),), "NOT JUDGED: 0 of 1 runs pass"),
+        ((BAD, record(failed(), policy="advise")), (), "FAIL: 0 of 2 runs pass"),
+        ((record(failed(), policy="advise"),) * 2, (), "FAIL: 0 of 2 runs pass"),
     ],
 )
 def test_the_headline_is_what_the_suite_decides(
