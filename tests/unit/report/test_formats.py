@@ -44,7 +44,8 @@ def rows_of(report: ReportInput) -> list[dict[str, str]]:
 
 def samples_of(report: ReportInput) -> Iterator[Sample]:
     """The OpenMetrics samples as Prometheus' own parser sees them."""
-    for family in text_string_to_metric_families(render("openmetrics", report)):  # type: ignore[no-untyped-call]
+    text = render("openmetrics", report)
+    for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]
         yield from family.samples
 
 
@@ -251,3 +252,12 @@ def test_hostile_text_leaves_every_format_valid(text: str) -> None:
         harmful = "\x00\x1b\x07" if "json" in FORMATS[name].suffix else "\x00\x1b\x07\u202e\u2066"
         assert not set(output) & set(harmful), name
         assert not any(line.startswith("::") for line in output.splitlines()), name
+
+
+def test_the_page_on_reports_has_every_format_and_column() -> None:
+    """As the code says them."""
+    page = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
+    for one in FORMATS.values():
+        assert f"| `{one.name}` | `{one.suffix}` | {one.summary} |" in page
+    for column, words in COLUMNS.items():
+        assert f"| `{column}` | {words} |" in page
