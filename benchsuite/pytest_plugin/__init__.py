@@ -7,6 +7,7 @@ fixture is asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options `--benchsuite-...`, which mean what those of `benchsuite run` mean."""
     group = parser.getgroup("benchsuite", "scenarios and servers of benchsuite")
     for name, words in _OPTIONS:
-        group.addoption(f"--benchsuite-{name}", dest=f"benchsuite_{name.replace('-', '_')}", **words)
+        group.addoption(
+            f"--benchsuite-{name}", dest=f"benchsuite_{name.replace('-', '_')}", **words
+        )
     parser.addini(
         PATTERNS,
         "files that are scenarios, as patterns below the root (scenarios/*.yaml); "
@@ -61,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "llama_server(flags=None, fresh=False): the server of the fixture llama_server: flags of "
         "llama-server by their long names, and whether it is started for this test alone",
     )
-    if config.pluginmanager.hasplugin("dsession"):
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         from benchsuite.pytest_plugin import distributed
 
         config.pluginmanager.register(distributed, "benchsuite-distributed")
@@ -95,10 +98,8 @@ def llama_server(request: pytest.FixtureRequest) -> Iterator[LlamaServer]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop what the fixture started, and remove what workers shared."""
-    import sys
-
-    for name in ("served", "runs"):
-        module = sys.modules.get(f"benchsuite.pytest_plugin.{name}")
-        if module is not None:
-            module.close(config)
+    """Stop what the fixture started."""
+    del config
+    served = sys.modules.get("benchsuite.pytest_plugin.served")
+    if served is not None:
+        served.stop()

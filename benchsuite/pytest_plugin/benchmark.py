@@ -43,8 +43,10 @@ def report_latencies(config: pytest.Config, nodeid: str, record: RunRecord) -> N
     for series in latencies(record):
         labels = ",".join(f'{key}="{value}"' for key, value in sorted(series.labels.items()))
         name = f"{series.name}{{{labels}}}" if labels else series.name
-        made = Metadata(
-            _Source(name, f"{nodeid}::{series.variant}::{name}", f"{record.scenario} {series.variant}"),
+        made = Metadata(  # type: ignore[no-untyped-call]
+            _Source(
+                name, f"{nodeid}::{series.variant}::{name}", f"{record.scenario} {series.variant}"
+            ),
             iterations=1,
             options={"timer": "benchsuite", "disable_gc": False, "warmup": False},
         )
@@ -52,7 +54,7 @@ def report_latencies(config: pytest.Config, nodeid: str, record: RunRecord) -> N
             variant=series.variant, deployment=record.fingerprint.deployment, run=record.id
         )
         for value in series.seconds:
-            made.update(value)
+            made.update(value)  # type: ignore[no-untyped-call]
         session.benchmarks.append(made)
 
 

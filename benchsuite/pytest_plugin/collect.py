@@ -261,8 +261,10 @@ def _keys(scenario: Scenario) -> Iterator[_Key]:
         subject = subject_of(scenario, spec)
         rule = rule_words(spec, subject.metric.unit)
         for variant in _judged(spec, scenario.variants):
-            own = any(m.label == "against" and m.operator == "=" and m.value == variant
-                      for m in subject.selector.matchers)
+            own = any(
+                m.label == "against" and m.operator == "=" and m.value == variant
+                for m in subject.selector.matchers
+            )
             key = (spec.line, spec.metric, rule, variant)
             if not own and key not in seen:
                 seen.add(key)

@@ -1,11 +1,15 @@
 """How pytest-xdist spreads items: those of one scenario file go to one worker.
 
 Registered only where xdist is active. Other `--dist` modes than `load` are the user's own choice;
-there, too, a scenario is run once (`runs`), and the workers that did not run it wait for its record.
+there, too, a scenario is run once (`runs`), and the workers that did not run it wait for its
+record.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +31,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return scope_of(nodeid)
 
     return ByScenario(config, log)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the workers told each other of runs; they have ended."""
+    manager = getattr(config.pluginmanager.getplugin("dsession"), "nodemanager", None)
+    if manager is not None:
+        shutil.rmtree(folder_of(manager.testrunuid), ignore_errors=True)
+
+
+def folder_of(uid: str) -> Path:
+    """Where the workers of a session tell each other of runs."""
+    return Path(tempfile.gettempdir()) / f"benchsuite-pytest-{uid}"
 
 
 def scope_of(nodeid: str) -> str:

@@ -38,4 +38,4 @@ def looks_like_scenario(text: str) -> bool:
     of other programs that have `steps` at the top have at most one of the others.
     """
     keys = set(_KEY.findall(text))
-    return "steps" in keys and len(keys & _OURS) >= 2 or len(keys & _OURS) >= 3
+    return ("steps" in keys and len(keys & _OURS) >= 2) or len(keys & _OURS) >= 3

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from benchsuite.pipeline.command import read_options
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import prepare
 from benchsuite.pipeline.run import run_scenario
+from benchsuite.pytest_plugin.distributed import folder_of
 from benchsuite.report.progress import QuietProgress
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.locks import locked
@@ -106,18 +105,8 @@ def _run(
 def _shared_folder(config: pytest.Config) -> Path | None:
     """Where the workers of one session tell each other of runs; None without workers."""
     told = getattr(config, "workerinput", None)
-    return None if told is None else _folder_named(told["testrunuid"])
-
-
-def _folder_named(uid: str) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"benchsuite-pytest-{uid}"
+    if told is None:
+        return None
+    folder = folder_of(told["testrunuid"])
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
-
-
-def close(config: pytest.Config) -> None:
-    """Remove what the workers told each other, at the end of the main process."""
-    session = config.pluginmanager.getplugin("dsession")
-    uid = getattr(config.option, "testrunuid", None)
-    if session is not None and uid:
-        shutil.rmtree(Path(tempfile.gettempdir()) / f"benchsuite-pytest-{uid}", ignore_errors=True)

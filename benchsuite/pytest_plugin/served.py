@@ -40,9 +40,7 @@ class LlamaServer:
         command: As one would type it, without the key; empty as above.
     """
 
-    def __init__(
-        self, url: str, key: str | None, standing: StandingServer | None = None
-    ) -> None:
+    def __init__(self, url: str, key: str | None, standing: StandingServer | None = None) -> None:
         self.url = url
         self.api_key = key
         self.log_path: Path | None = None if standing is None else standing.log_path
@@ -162,9 +160,3 @@ def stop() -> None:
     if _standing is not None:
         standing, _standing = _standing[1], None
         standing.stop()
-
-
-def close(config: pytest.Config) -> None:
-    """At the session's end."""
-    del config
-    stop()

@@ -16,9 +16,12 @@ def told_gate(gate: GateResult, record: RunRecord, folder: str) -> str:
         record: For the scenario's path and the deployment.
         folder: Where the run is stored, as the user would open it.
     """
-    lines = [
+    head = (
         f"{record.scenario_path}:{gate.line}: {gate.outcome}: {gate.metric} ({gate.rule}) "
-        f"in variant {gate.variant} on {record.fingerprint.deployment}",
+        f"in variant {gate.variant} on {record.fingerprint.deployment}"
+    )
+    lines = [
+        head,
         f"  expected: {gate.expected}" if gate.expected else "",
         f"  observed: {gate.observed}" if gate.observed else "",
         f"  {gate.reason}",
