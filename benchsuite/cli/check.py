@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
 from benchsuite.errors import ExitCode, ScenarioError
 
 
-@click.command("check", short_help="Check scenario files without running them.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.command(
+    "check",
+    short_help="Check scenario files without running them.",
+    epilog=examples("benchsuite check scenarios/mine.yaml", "benchsuite check"),
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_scenario)
 def command(files: tuple[str, ...]) -> int:
     """Check scenario files without running them.
 

@@ -6,8 +6,14 @@ import json
 
 import click
 
+from benchsuite.cli.examples import examples
 
-@click.command("schema", short_help="Print the JSON Schema of scenario files.")
+
+@click.command(
+    "schema",
+    short_help="Print the JSON Schema of scenario files.",
+    epilog=examples("benchsuite schema > scenario.schema.json"),
+)
 def command() -> None:
     """Print the JSON Schema of scenario files.
 

@@ -76,12 +76,14 @@ def serve(request: pytest.FixtureRequest) -> Iterator[LlamaServer]:
     mark = request.node.get_closest_marker("llama_server")
     flags, fresh = _asked(mark)
     config = request.config
+    server, fault = None, ""
     try:
         workspace = load_workspace(Path(config.invocation_params.dir))
         server = _attached(config, workspace) or _launched(request, workspace, flags, fresh=fresh)
     except BenchsuiteError as error:
-        words = f"error: {error}\n  {error.hint}" if error.hint else f"error: {error}"
-        pytest.fail(f"llama_server: {words}", pytrace=False)
+        fault = f"{error}\n  {error.hint}" if error.hint else str(error)
+    if server is None:
+        pytest.fail(f"llama_server: {fault}", pytrace=False)
     try:
         yield server
     finally:
