@@ -18,8 +18,9 @@ from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
 from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.restarts import counters_fell
 from benchsuite.collect.slots import slot_of, timings_of
-from benchsuite.collect.snapshots import Snapshots
+from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.statuses import measure_status
 from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
 from benchsuite.errors import ServerLiedError
@@ -44,6 +45,7 @@ class Watch:
         pids: Gives the server's processes; None where they cannot be seen.
         keep: The journal.
         owned: Whether we launched the server; contradictions are errors then, else warnings.
+        unseen: Why there are no `pids`; None where the server is seen over HTTP only.
 
     Attributes:
         measurements: What was measured so far.
@@ -67,6 +69,7 @@ class Watch:
         pids: Callable[[], Sequence[int]] | None,
         keep: Keep,
         owned: bool,
+        unseen: Blind | None = None,
     ) -> None:
         self._client = client
         self._variant = variant
@@ -78,6 +81,7 @@ class Watch:
         self._seen_timings = 0
         self._seen_events = 0
         self._foreign: str | None = None
+        self._told = False  # whether counts were turned inconclusive
         self._lost = ""  # a request that failed after it may have been evaluated
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
@@ -87,7 +91,9 @@ class Watch:
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
         self.growth = Growth()
         self.warm_ups = 0
-        self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
+        self._snapshots = Snapshots(
+            variant, trial, pids=pids, log=log, keep=keep, owned=owned, unseen=unseen
+        )
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
         self._sampling: asyncio.Task[None] | None = None
@@ -121,8 +127,21 @@ class Watch:
             self.add(found)
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
+            self._told = True
         self.warnings += self._snapshots.warnings
         self._snapshots.warnings.clear()
+
+    def doubt(self, reason: str) -> None:
+        """Take what was counted for inconclusive; the first reason stays."""
+        self._foreign = self._foreign or reason
+
+    def distrust(self, reason: str) -> None:
+        """Doubt what was counted, once sampling has ended."""
+        if self._told:
+            self.warnings.append(reason)
+        else:
+            self.doubt(reason)
+            self._distrust_counts(reason)
 
     def sending(self, labels: dict[str, str], slot: int | None) -> None:
         """Remember a request until its reply comes."""
@@ -185,6 +204,7 @@ class Watch:
             self.measurements += measured
             self.unmeasured += unmeasured
         await self._check_counters(settled, batch)
+        await self._check_busy()
         await self._check_health([one for one in settled if isinstance(one, Refused)])
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
@@ -400,10 +420,31 @@ class Watch:
             return  # how much was counted of a request that failed half-way is not told
         replies = [served.reply for served in batch]
         problems = contradictions_with_counters(before, self._counters, replies)
-        if problems and self._owned:
+        fell = None if self._owned else counters_fell(before, self._counters)
+        if fell is not None:
+            self.doubt(fell)
+        elif problems and self._owned:
             self._contradiction(f"after {settled[-1].words}: {problems[0]}")
         elif problems:
-            self._foreign = f"someone else uses this server: {problems[0]}"
+            self.doubt(f"someone else uses this server: {problems[0]}")
+
+    async def _check_busy(self) -> None:
+        """Look whether an attached server is at work though all of our requests were answered."""
+        if self._owned or self._foreign is not None or self.in_flight:
+            return
+        deadline = time.monotonic() + _LOG_WAIT_SECONDS  # a slot is freed just after its reply
+        while True:
+            slots = await self._client.slots()
+            busy = [slot.id for slot in slots or () if slot.is_busy]
+            if not busy:
+                return
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
+        self.doubt(
+            f"someone else uses this server: slot {busy[0]} of /slots is busy, and none of our "
+            "requests is under way"
+        )
 
     def _contradiction(self, sentence: str) -> None:
         if self._owned:

@@ -120,8 +120,9 @@ class ModelFacts(msgspec.Struct, frozen=True):
 class ServerFacts(msgspec.Struct, frozen=True):
     """Which server answered."""
 
-    kind: Literal["binary", "wheel", "embedded", "attached", "none"]  # none: no step needs one
-    path: str = ""  # binary, or URL of an attached server
+    # command: started by a program of the deployment's; none: no step needs a server
+    kind: Literal["binary", "wheel", "embedded", "command", "attached", "none"]
+    path: str = ""  # binary, command as the deployment has it, or URL of an attached server
     why: str = ""  # why this one was chosen
     build: str | None = None  # from the log or `/props`; None where neither tells
     command: tuple[str, ...] = ()  # exact, key left out

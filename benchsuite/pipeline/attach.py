@@ -7,6 +7,7 @@ cannot be read is inconclusive. Nothing is started, stopped or erased.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import os
 from collections.abc import Callable, Sequence
@@ -16,14 +17,22 @@ from typing import Literal
 from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.client.props import Props
 from benchsuite.collect.explain import Explained
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
-from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
+from benchsuite.errors import (
+    ConfigError,
+    ConnectionLostError,
+    MachineError,
+    ServerError,
+    ServerHangError,
+)
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import VariantPlan
@@ -41,7 +50,11 @@ from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.waking import wake
 from benchsuite.server.processes import tree_ids
+
+_BACK_SECONDS = 10.0
+"""How long a server whose connection broke is given to come back, so that a restart is told."""
 
 DEFAULT_REQUESTS_PER_SECOND = 20.0
 """Cap of requests towards servers that are not ours; `--rate` and the deployment change it."""
@@ -69,6 +82,7 @@ class AttachDrive:
         self._requests_before = 0  # that the observed log has timed before ours
         self._facts: ServerFacts | None = None
         self._explained = Explained()
+        self._woken: tuple[str, ...] = ()  # what had to be loaded before
         self._doing = "connecting"
 
     async def run(self) -> Outcome:
@@ -101,17 +115,17 @@ class AttachDrive:
             api_key=self._key,
             idle_seconds=self._context.plan.limits.idle,
             pace=pace_of(deployment),
+            model=deployment.model_name,
+            ca=deployment.ca,
         )
         try:
             await self._wait_until_ready(client)
-            props = await client.props()
+            props = await self._wake()
             self._log = _declared_log(deployment)
             seen = None if self._log is None else self._log.facts()
             self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
-            unmet = unmet_requirements(
-                self._variant.flags, self._context.plan.scenario.server, self._facts
-            )
+            unmet = unmet_requirements(self._variant.flags, self._context.plan.needs, self._facts)
             if unmet:
                 return Failure(
                     "unmet",
@@ -120,12 +134,60 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
-            watch = await self._steps(client, self._facts)
+            before = await self._look(client, props)
+            try:
+                watch = await self._steps(client, self._facts)
+            except ConnectionLostError as error:
+                raise await self._told_of_restart(client, before, error) from error
+            after = await self._look(client, await client.props())
+            self._distrust(restart_between(before, after))
             self._explained = await explain(client, watch, self._log, self._facts)
             await measure_excess(client, watch)
         finally:
             await client.aclose()
         return None
+
+    async def _wake(self) -> Props:
+        deployment = self._context.plan.deployment
+        client = LlamaClient(
+            deployment.url or "",
+            api_key=self._key,
+            idle_seconds=self._context.plan.limits.start,  # a model may be loaded meanwhile
+            model=deployment.model_name,
+            ca=deployment.ca,
+        )
+        try:
+            props, self._woken = await wake(client, deployment.model_name)
+        finally:
+            await client.aclose()
+        return props
+
+    async def _look(self, client: LlamaClient, props: Props) -> Sight:
+        pid = self._context.plan.deployment.observe.pid
+        return Sight(props, await client.metrics(), start_time(pid))
+
+    async def _told_of_restart(
+        self, client: LlamaClient, before: Sight, error: ConnectionLostError
+    ) -> ConnectionLostError:
+        """The error, with what a server that answers again shows to have happened."""
+        words = None
+        with contextlib.suppress(ServerError, TimeoutError):
+            async with asyncio.timeout(_BACK_SECONDS):
+                while words is None:
+                    try:
+                        if await client.healthy():
+                            after = await self._look(client, await client.props())
+                            words = restart_between(before, after) or "it answers again since"
+                    except ConnectionLostError:
+                        pass
+                    await asyncio.sleep(0.25)
+        if words is None:
+            return error
+        return ConnectionLostError(f"{error}; {words}", hint=error.hint)
+
+    def _distrust(self, reason: str | None) -> None:
+        if reason is not None and self._watch is not None:
+            self._watch.distrust(reason)
 
     async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
@@ -212,7 +274,11 @@ class AttachDrive:
             facts,
             end=ServerEnd(how="left running"),
             failure=failure,
-            warnings=(*(() if watch is None else watch.warnings), *self._explained.warnings),
+            warnings=(
+                *self._woken,
+                *(() if watch is None else watch.warnings),
+                *self._explained.warnings,
+            ),
             reevaluations=self._explained.reevaluations,
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
@@ -252,7 +318,7 @@ def _declared_log(deployment: Deployment) -> LogFollower | None:
             f"the log that deployment '{deployment.name}' declares is not there: {path}",
             where=deployment.source,
         )
-    log = LogFollower(path)
+    log = LogFollower(path, deployment.model_name or "")
     log.poll()
     return log
 

@@ -29,7 +29,9 @@ def fingerprint_of(
     """
     keys = [numerics_key(one.server.devices, one.server.cpu_features) for one in launches]
     numerics = next((key for key in keys if key is not None), None)
-    if plan.deployment.attached and machine is None and MACHINE_VARIABLE not in environ:
+    command = plan.deployment.command
+    elsewhere = plan.deployment.attached or (command is not None and command.elsewhere)
+    if elsewhere and machine is None and MACHINE_VARIABLE not in environ:
         name = None  # it runs on a machine that we know nothing of
     else:
         name = machine or machine_name(environ)
