@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.errors import UsageError
+from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import ServerEnd
 from benchsuite.model.scenario import IdleStep, Scenario, VariantSpec
+from benchsuite.pipeline.context import Target
+from benchsuite.pipeline.devices import locks_of
 from benchsuite.pipeline.driving import wait_for
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
 from benchsuite.scenario.workspace import Workspace
+from benchsuite.server.command import launch_command
+from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
 
@@ -35,7 +42,13 @@ class StandingServer:
         pid: Of the process that was started.
     """
 
-    def __init__(self, server: LaunchedServer, guard: Guard, stop_limit: float) -> None:
+    def __init__(
+        self,
+        server: LaunchedServer,
+        guard: Guard,
+        stop_limit: float,
+        locks: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self.url = server.url
         self.api_key = server.api_key
         self.command = server.command
@@ -44,10 +57,15 @@ class StandingServer:
         self._server = server
         self._guard = guard
         self._stop_limit = stop_limit
+        self._locks = locks
 
     def poll(self) -> ServerEnd | None:
         """How it ended; None while it runs."""
         return self._server.poll()
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Hold its devices' locks, shared, so that no run with noisy gates goes on meanwhile."""
+        return self._locks()
 
     def stop(self) -> ServerEnd:
         """Stop it, and wait until it has ended."""
@@ -101,15 +119,7 @@ def start_server(
     server: LaunchedServer | None = None
     try:
         for remaining in reversed(range(_PORT_TRIES)):
-            server = launch(
-                target.binary,
-                target.arguments(variant),
-                model=target.model.path,
-                port=target.port(variant),
-                log_path=log_path,
-                env=prepared.plan.deployment.env,
-                guard=guard,
-            )
+            server = _launch(target, variant, prepared.plan.deployment.env, log_path, guard)
             try:
                 asyncio.run(_healthy(server, limits.start, limits.idle))
             except PortTakenError:
@@ -117,13 +127,21 @@ def start_server(
                 if not remaining:
                     raise
             else:
-                return StandingServer(server, guard, limits.stop)
+                locks = partial(_locks, prepared.plan, dict(environ))
+                return StandingServer(server, guard, limits.stop, locks)
     except BaseException:
         if server is not None:
             server.stop(limits.stop)
         guard.close()
         raise
     raise AssertionError("the last try returns or raises")
+
+
+def _locks(plan: Plan, environ: Mapping[str, str]) -> AbstractContextManager[None]:
+    wanted = locks_of(plan, environ)
+    if wanted is None:
+        return nullcontext()
+    return device_locks(wanted[0], alone=False, environ=environ, say=lambda words: None)
 
 
 def _prepare(
@@ -147,6 +165,30 @@ def _prepare(
         limits=options.limits,
     )
     return prepare(workspace, scenario, chosen, environ)
+
+
+def _launch(
+    target: Target, variant: VariantPlan, env: Mapping[str, str], log_path: Path, guard: Guard
+) -> LaunchedServer:
+    if target.by is not None:
+        return launch_command(
+            target.by.command,
+            target.by.deployment,
+            target.arguments(variant),
+            model=target.model_argument,
+            port=target.port(variant),
+            log_path=log_path,
+            guard=guard,
+        )
+    return launch(
+        target.binary,
+        target.arguments(variant),
+        model=target.model_argument,
+        port=target.port(variant),
+        log_path=log_path,
+        env=env,
+        guard=guard,
+    )
 
 
 async def _healthy(server: LaunchedServer, start_limit: float, idle_limit: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ class LlamaServer:
     """
 
     def __init__(self, url: str, key: str | None, standing: StandingServer | None = None) -> None:
+        self._standing = standing
         self.url = url
         self.api_key = key
         self.log_path: Path | None = None if standing is None else standing.log_path
@@ -64,6 +66,10 @@ class LlamaServer:
 
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=_TIMEOUT_S)
 
+    def in_use(self) -> AbstractContextManager[None]:
+        """Keep runs with noisy gates from the server's devices."""
+        return nullcontext() if self._standing is None else self._standing.in_use()
+
     def close(self) -> None:
         """Close the client, if one was made."""
         client = self.__dict__.pop("client", None)
@@ -85,7 +91,8 @@ def serve(request: pytest.FixtureRequest) -> Iterator[LlamaServer]:
     if server is None:
         pytest.fail(f"llama_server: {fault}", pytrace=False)
     try:
-        yield server
+        with server.in_use():
+            yield server
     finally:
         server.close()
         ended = _ended()

@@ -36,7 +36,7 @@ from benchsuite.model.scenario import (
 from benchsuite.server.behind import Behind
 from benchsuite.units import format_number
 
-_WIDTH = 96
+_WIDTH = 80
 _TEXT_SHOWN = 40
 
 
