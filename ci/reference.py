@@ -120,7 +120,7 @@ _FLAG_PARTS = {"string", "number", "boolean", "array"}
 def _plain_parts(node: Mapping[str, Any]) -> set[str]:
     """The types of a choice among plain values and lists of them; empty for any other."""
     found: set[str] = set()
-    for one in node["anyOf"] if "anyOf" in node else ():
+    for one in node.get("anyOf", ()):
         kinds = one.get("type", ())
         if "enum" in one or "properties" in one or "additionalProperties" in one or not kinds:
             return set()
