@@ -8,7 +8,11 @@ from pathlib import Path
 
 _MOST_BYTES = 1 << 20  # as the loader takes at most
 _KEY = re.compile(r"^([A-Za-z_]+) *:(?: |$)", re.MULTILINE)
-_OURS = frozenset({"server", "prompts", "sessions", "variants", "gates", "known_issues"})
+_STEPS = "steps"
+_TELLING = frozenset({"sessions", "gates", "known_issues"})
+"""Beside steps, any of these is a scenario's."""
+_OURS = (_STEPS, "server", "prompts", "variants", *sorted(_TELLING))
+_NEAR = 0.8  # of difflib's ratio: one letter of five
 
 
 def is_scenario(path: Path, root: Path, patterns: Sequence[str]) -> bool:
@@ -32,10 +36,18 @@ def is_scenario(path: Path, root: Path, patterns: Sequence[str]) -> bool:
 
 
 def looks_like_scenario(text: str) -> bool:
-    """Whether a text has a scenario's shape at its top level: steps, and two things of ours.
+    """Whether a text has a scenario's shape at its top level: steps and something to hold.
 
-    One key misspelt must not make a scenario vanish, so not all of them are asked for; pipelines
-    of other programs that have `steps` at the top have at most one of the others.
+    A key misspelt must not make a scenario vanish, so one that is nearly ours counts, and steps are
+    not asked for where three others are there. Pipelines of other programs have steps alone.
     """
-    keys = set(_KEY.findall(text))
-    return ("steps" in keys and len(keys & _OURS) >= 2) or len(keys & _OURS) >= 3
+    found = {name for key in set(_KEY.findall(text)) if (name := _nearest(key)) is not None}
+    return (_STEPS in found and bool(found & _TELLING)) or len(found - {_STEPS}) >= 3
+
+
+def _nearest(key: str) -> str | None:
+    if key in _OURS:
+        return key
+    import difflib
+
+    return next(iter(difflib.get_close_matches(key, _OURS, n=1, cutoff=_NEAR)), None)
