@@ -183,6 +183,10 @@ class Snapshots:
                 self.warnings.append(found.warning)
 
     def _add(self, name: str, value: int, labels: dict[str, str], source: str) -> None:
+        if value <= 0:  # a running server holds something, so this was not read
+            why = f"{source} tells {value} bytes, which no running server has"
+            self._miss(name, labels, why, "inconclusive")
+            return
         unit = CATALOGUE[name].unit
         self._measured.append(
             Measurement(name, value / MIB, unit, self._variant, self._trial, labels, source=source)

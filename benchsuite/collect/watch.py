@@ -17,8 +17,9 @@ from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
-from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.requests import measure_copies, measure_reply, of_no_log
 from benchsuite.collect.restarts import counters_fell
+from benchsuite.collect.slot_tasks import SlotTasks
 from benchsuite.collect.slots import slot_of, timings_of
 from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.statuses import measure_status
@@ -96,6 +97,7 @@ class Watch:
         )
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
+        self._tasks = SlotTasks()
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -106,6 +108,7 @@ class Watch:
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
+        await self._check_busy([])
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
@@ -204,7 +207,7 @@ class Watch:
             self.measurements += measured
             self.unmeasured += unmeasured
         await self._check_counters(settled, batch)
-        await self._check_busy()
+        await self._check_busy(_slots_used(batch, slots) + [None] * (len(settled) - len(batch)))
         await self._check_health([one for one in settled if isinstance(one, Refused)])
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
@@ -238,6 +241,7 @@ class Watch:
             self._counters = await self._client.metrics() or self._counters
         elif load.served:
             await self._check_counters(load.served, load.served)
+        await self._check_busy(_slots_used(load.served, slots) + [None] * len(load.refused))
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
@@ -291,6 +295,7 @@ class Watch:
             self._trial,
             warm_up=served.warm_up,
         )
+        unmeasured = self._of_log(unmeasured)
         self.warm_ups += served.warm_up
         if served.wanted_slot is not None and slot is None:
             reason = (
@@ -343,13 +348,12 @@ class Watch:
             self._trial,
         )
         self.measurements.extend(measured)
-        self.unmeasured.extend(unmeasured)
+        self.unmeasured.extend(self._of_log(unmeasured))
         evaluations, why = await self._evaluations(served)
         name, labels = "prompt_evaluations", served.labels
         if evaluations is None:
-            self.unmeasured.append(
-                Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
-            )
+            missing = Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
+            self.unmeasured += self._of_log([missing])
             return
         unit = CATALOGUE[name].unit
         self.measurements.append(
@@ -357,6 +361,10 @@ class Watch:
                 name, evaluations, unit, self._variant, self._trial, labels, source="log new prompt"
             )
         )
+
+    def _of_log(self, unmeasured: list[Unmeasured]) -> list[Unmeasured]:
+        unseen = self._log is None and not self._owned
+        return [of_no_log(one) for one in unmeasured] if unseen else unmeasured
 
     async def _evaluations(self, served: Served) -> tuple[int | None, str]:
         """How many slots evaluated the prompt of a request, or why that is not known."""
@@ -428,7 +436,7 @@ class Watch:
         elif problems:
             self.doubt(f"someone else uses this server: {problems[0]}")
 
-    async def _check_busy(self) -> None:
+    async def _check_busy(self, ours: Sequence[int | None]) -> None:
         """Look whether an attached server is at work though all of our requests were answered."""
         if self._owned or self._foreign is not None or self.in_flight:
             return
@@ -437,6 +445,9 @@ class Watch:
             slots = await self._client.slots()
             busy = [slot.id for slot in slots or () if slot.is_busy]
             if not busy:
+                others = self._tasks.look(slots, ours)
+                if others is not None:
+                    self.doubt(others)
                 return
             if time.monotonic() > deadline:
                 break
@@ -471,3 +482,9 @@ class Watch:
             trial=self._trial,
             labels=measurement.labels,
         )
+
+
+def _slots_used(batch: Sequence[Served], slots: Sequence[int | None]) -> list[int | None]:
+    """The slots that our requests have used; None for each that is not known."""
+    copies = [copy.slot for served in batch for copy in served.reply.copies]
+    return [*slots, *copies]

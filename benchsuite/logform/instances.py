@@ -222,9 +222,11 @@ class Instances:
             self.of(line.instance).listening = url
 
     def take_used_device(self, block: bytes, position: int, end: int) -> None:
-        """`using device`: a device's bus address."""
+        """`using device`: a device's bus address and model."""
         line = read_line(line_at(block, position, end))
         used = parse_used_device(line.text)
         if used is not None:
-            name, bus = used
-            self.of(line.instance).buses[name] = bus
+            name, bus, model = used
+            instance = self.of(line.instance)
+            instance.buses[name] = bus
+            instance.device_models[name] = model

@@ -23,7 +23,15 @@ class Observe(msgspec.Struct, frozen=True):
     """What can be seen of an attached server besides HTTP."""
 
     log: str | None = None  # a file
+    log_command: tuple[str, ...] = ()  # prints the log instead: `docker logs -f NAME`
     pid: int | None = None
+    container: str | None = None  # the container that is the server
+    engine: tuple[str, ...] = ("docker",)  # the words that call its engine
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the server's log can be read."""
+        return self.log is not None or bool(self.log_command)
 
 
 class Command(msgspec.Struct, frozen=True):

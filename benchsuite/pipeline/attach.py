@@ -9,9 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from asyncio_throttle.throttler import Throttler
@@ -27,7 +24,6 @@ from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
 from benchsuite.errors import (
-    ConfigError,
     ConnectionLostError,
     MachineError,
     ServerError,
@@ -50,8 +46,9 @@ from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.observing import Observed
 from benchsuite.pipeline.waking import wake
-from benchsuite.server.processes import tree_ids
+from benchsuite.server.guard import Guard
 
 _BACK_SECONDS = 10.0
 """How long a server whose connection broke is given to come back, so that a restart is told."""
@@ -68,17 +65,25 @@ class AttachDrive:
         key: The server's API key; None sends none.
         variant: What to drive.
         trial: From 1.
+        guard: Ends the deployment's log command if we die; None where it has none.
     """
 
     def __init__(
-        self, context: RunContext, key: str | None, variant: VariantPlan, trial: int
+        self,
+        context: RunContext,
+        key: str | None,
+        variant: VariantPlan,
+        trial: int,
+        guard: Guard | None = None,
     ) -> None:
         self._context = context
         self._key = key
         self._variant = variant
         self._trial = trial
         self._watch: Watch | None = None
-        self._log: LogFollower | None = None
+        self._observed = Observed(
+            context.plan.deployment, context.folder.log_path(variant.name, trial), guard
+        )
         self._requests_before = 0  # that the observed log has timed before ours
         self._facts: ServerFacts | None = None
         self._explained = Explained()
@@ -121,7 +126,7 @@ class AttachDrive:
         try:
             await self._wait_until_ready(client)
             props = await self._wake()
-            self._log = _declared_log(deployment)
+            await self._observed.open()
             seen = None if self._log is None else self._log.facts()
             self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
@@ -143,9 +148,14 @@ class AttachDrive:
             self._distrust(restart_between(before, after))
             self._explained = await explain(client, watch, self._log, self._facts)
             await measure_excess(client, watch)
+            await self._observed.settle()
         finally:
             await client.aclose()
         return None
+
+    @property
+    def _log(self) -> LogFollower | None:
+        return self._observed.log
 
     async def _wake(self) -> Props:
         deployment = self._context.plan.deployment
@@ -163,8 +173,7 @@ class AttachDrive:
         return props
 
     async def _look(self, client: LlamaClient, props: Props) -> Sight:
-        pid = self._context.plan.deployment.observe.pid
-        return Sight(props, await client.metrics(), start_time(pid))
+        return Sight(props, await client.metrics(), start_time(self._observed.pid()))
 
     async def _told_of_restart(
         self, client: LlamaClient, before: Sight, error: ConnectionLostError
@@ -195,9 +204,10 @@ class AttachDrive:
             self._variant.name,
             self._trial,
             log=self._log,
-            pids=_declared_pids(self._context.plan.deployment),
+            pids=self._observed.pids if self._observed.sees_process else None,
             keep=self._context.keep,
             owned=False,
+            unseen=self._observed.blind,
         )
         await drive(
             self._variant,
@@ -242,8 +252,8 @@ class AttachDrive:
         context = context_measurement(facts, variant, trial)
         if context is not None:
             measured.append(context)
+        self._observed.close()
         if self._log is not None:
-            self._log.close()
             seen = self._log.facts()
             memory, unread = memory_measurements(seen, variant, trial)
             if watch is not None and watch.asked and seen.requests == self._requests_before:
@@ -307,36 +317,6 @@ def pace_of(deployment: Deployment) -> Pace | None:
     period = 1.0 if rate >= 1 else 1.0 / rate
     pace: Pace = Throttler(rate_limit=max(int(rate * period), 1), period=period)
     return pace
-
-
-def _declared_log(deployment: Deployment) -> LogFollower | None:
-    if deployment.observe.log is None:
-        return None
-    path = Path(deployment.observe.log)
-    if not path.is_file():
-        raise ConfigError(
-            f"the log that deployment '{deployment.name}' declares is not there: {path}",
-            where=deployment.source,
-        )
-    log = LogFollower(path, deployment.model_name or "")
-    log.poll()
-    return log
-
-
-def _declared_pids(deployment: Deployment) -> Callable[[], Sequence[int]] | None:
-    pid = deployment.observe.pid
-    if pid is None:
-        return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError as error:
-        raise ConfigError(
-            f"the process that deployment '{deployment.name}' declares is not there: {pid}",
-            where=deployment.source,
-        ) from error
-    except PermissionError:
-        pass  # someone else's: its memory can be read all the same
-    return lambda: tree_ids(pid)
 
 
 def _as(missing: Unmeasured, outcome: Literal["inconclusive"]) -> Unmeasured:

@@ -34,7 +34,9 @@ def fingerprint_of(
     if elsewhere and machine is None and MACHINE_VARIABLE not in environ:
         name = None  # it runs on a machine that we know nothing of
     else:
-        name = machine or machine_name(environ)
+        decides = next((one for one in launches if one.server.device_models), None)
+        gpus = () if decides is None else decides.server.device_models.values()
+        name = machine or machine_name(environ, tuple(gpus))
     return Fingerprint(
         deployment=plan.deployment.name,
         scenario=plan.scenario.name,
@@ -70,6 +72,7 @@ def info_of(plan: Plan, launches: Sequence[Launch], commit: str | None) -> Info:
         commit=commit,
         kernel=f"{platform.system()} {platform.release()}",
         benchsuite=__version__,
+        image="" if first is None else first.image,
     )
 
 

@@ -291,6 +291,7 @@ class LaunchDrive:
             self._model,
             props,
             log.facts(),
+            "" if server.behind is None else server.behind.image(),
         )
         self._check_requirements(self._facts)
 

@@ -212,7 +212,7 @@ async def drive_one(
     if target is None or guard is None:
         from benchsuite.pipeline.attach import AttachDrive
 
-        return await AttachDrive(context, run.prepared.api_key, variant, trial).run()
+        return await AttachDrive(context, run.prepared.api_key, variant, trial, guard).run()
     return await LaunchDrive(context, target, guard, variant, trial).run()
 
 
@@ -274,8 +274,8 @@ def keep_outcome(journal: Journal, outcome: Outcome) -> None:
 
 @contextmanager
 def guarded(prepared: Prepared) -> Iterator[Guard | None]:
-    """The guard process where servers are launched."""
-    if prepared.target is None:
+    """The guard process where servers are launched, or a command prints an attached one's log."""
+    if prepared.target is None and not prepared.plan.deployment.observe.log_command:
         yield None
         return
     with Guard() as guard:

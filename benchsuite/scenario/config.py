@@ -246,13 +246,29 @@ class _Reader:
                 self.say((*keys, key), f"'{key}' is for a running server, which 'url' would name")
 
     def observe(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> Observe:
-        self.unknown(table, Observe.__struct_fields__, keys, "'observe'")
-        log = self.text_of(table, "log", keys)
+        known = tuple(name for name in Observe.__struct_fields__ if name != "log_command")
+        self.unknown(table, known, keys, "'observe'")
+        command = self.words_of(table, "log", keys) if isinstance(table.get("log"), list) else ()
+        log = None if command else self.text_of(table, "log", keys)
+        container = self.text_of(table, "container", keys)
+        engine = self.words_of(table, "engine", keys) or ("docker",)
+        if "engine" in table and container is None:
+            self.say((*keys, "engine"), "'engine' goes with 'container', which is missing")
+        if container is not None and "pid" in table:
+            self.say((*keys, "pid"), "'pid' is that of the 'container'; keep one of them")
+        if container is not None and "log" not in table:
+            command = (*engine, "logs", "--follow", container)
         pid = table.get("pid")
         if pid is not None and (isinstance(pid, bool) or not isinstance(pid, int) or pid < 1):
             self.wrong((*keys, "pid"), "a process id", pid)
             pid = None
-        return Observe(log=None if log is None else str(self.file(log)), pid=pid)
+        return Observe(
+            log=None if log is None else str(self.file(log)),
+            log_command=command,
+            pid=pid,
+            container=container,
+            engine=engine,
+        )
 
     def sources(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
         """Source folders: `source = "FOLDER"`, or a table of several by key."""
@@ -333,6 +349,18 @@ class _Reader:
             return value
         self.wrong((*keys, key), "text", value)
         return None
+
+    def words_of(
+        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """An argument list; empty where the key is not given."""
+        value = table.get(key)
+        if value is None:
+            return ()
+        if isinstance(value, list) and value and all(isinstance(v, str) and v for v in value):
+            return tuple(value)
+        self.wrong((*keys, key), 'a list of words such as ["docker", "logs", "-f", "llama"]', value)
+        return ()
 
     def program(self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> str | None:
         """A program's path; a bare word is kept, to be looked up on PATH as a shell would."""

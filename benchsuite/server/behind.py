@@ -21,9 +21,16 @@ import msgspec
 import psutil
 
 from benchsuite.server.ending import last_words
-from benchsuite.server.engine import Container, NoContainer, inspect_container, pid_here
+from benchsuite.server.engine import (
+    Container,
+    NoContainer,
+    image_digest,
+    inspect_container,
+    pid_here,
+)
 from benchsuite.server.guard import Guard
-from benchsuite.server.processes import KILL, marked_ids, signal_group, tree_ids
+from benchsuite.server.log_command import LogCommand
+from benchsuite.server.processes import KILL, marked_ids, tree_ids
 
 _RUN_LIMIT_S = 20.0  # for a command that stops or removes
 _LOG_PAUSE_S = 0.25  # between attempts to follow a log that is not there yet
@@ -86,7 +93,7 @@ class ServerBehind:
         self._client_pid = 0
         self._started_s = time.time()
         self._root: psutil.Process | None = None
-        self._log: subprocess.Popen[bytes] | None = None
+        self._log: LogCommand | None = None
         self._log_next_s = 0.0
         self._log_settled = not how.log
         if how.kill:
@@ -110,8 +117,8 @@ class ServerBehind:
         if self._log_settled or (self._log is not None and self._log.poll() is None):
             return
         if self._log is not None:
-            self._guard.release(self._log.pid)
-            self._log_settled = self._log.returncode == 0  # it has told everything
+            self._log_settled = self._log.poll() == 0  # it has told everything
+            self._log.end(0)
             self._log = None
         if self._log_settled or time.monotonic() < self._log_next_s:
             return
@@ -131,6 +138,13 @@ class ServerBehind:
             except psutil.Error:
                 return Unseen("the server's process ended while it was looked for", "missing")
         return found
+
+    def image(self) -> str:
+        """The digest or id of the container's image; empty without one, or where it is not told."""
+        if self.how.container is None:
+            return ""
+        told = inspect_container(self.how.engine, self.how.container)
+        return "" if isinstance(told, NoContainer) else image_digest(self.how.engine, told.image)
 
     def process_ids(self) -> list[int]:
         """The server's process and its descendants; empty where it is not known or has ended."""
@@ -312,37 +326,17 @@ class ServerBehind:
         return () if self._log is None else (self._log.pid,)
 
     def _start_log(self) -> None:
-        self._guard.expect()
         try:
-            with self._log_path.open("ab") as log:
-                self._log = subprocess.Popen(
-                    self.how.log,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+            self._log = LogCommand(self.how.log, self._log_path, self._guard)
         except OSError:  # the program was looked for before; without it KV stays unknown, not 0
-            self._guard.cancel()
             self._log_settled = True
-            return
-        self._guard.register(self._log.pid)
 
     def _end_log(self) -> None:
         """Let the last lines come through, then end the log command."""
         self._log_settled = True
-        if self._log is None:
-            return
-        try:
-            self._log.wait(_LOG_END_S)
-        except subprocess.TimeoutExpired:
-            if sys.platform == "win32":
-                self._log.kill()
-            else:
-                signal_group(self._log.pid, KILL)
-            self._log.wait()
-        self._guard.release(self._log.pid)
-        self._log = None
+        if self._log is not None:
+            self._log.end(_LOG_END_S)
+            self._log = None
 
 
 def _run(command: Sequence[str], limit_s: float) -> str:

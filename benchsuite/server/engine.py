@@ -19,6 +19,7 @@ import psutil
 
 _ASK_LIMIT_S = 10.0
 _CLOCK_SLACK_S = 10.0  # between an engine's clock and the kernel's start times
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _ABSENT = re.compile(r"no such (?:container|object)", re.IGNORECASE)
 
 
@@ -32,6 +33,7 @@ class Container(msgspec.Struct, frozen=True):
     oom_killed: bool  # it reached its memory limit
     started_at: float | None  # seconds since the epoch; None where it is not told
     error: str = ""  # why it could not be started
+    image: str = ""  # the id of what it was made of; empty where the engine does not tell
 
 
 class NoContainer(msgspec.Struct, frozen=True):
@@ -48,10 +50,59 @@ def inspect_container(engine: Sequence[str], name: str) -> Container | NoContain
         engine: The words that call the engine: `docker`, or `sudo docker`.
         name: Of the container, or its id.
     """
-    command = [*engine, "inspect", "--type", "container", name]
+    done = _ask(engine, "container", name)
+    if isinstance(done, NoContainer):
+        return done
+    if done.returncode != 0:
+        text = done.stderr.decode("utf-8", "replace").strip()
+        last = text.splitlines()[-1] if text else f"exit code {done.returncode}"
+        absent = _ABSENT.search(text) is not None
+        return NoContainer(f"{engine[-1]} inspect {name}: {last}", is_absent=absent)
+    return parse_inspect(done.stdout)
+
+
+def image_digest(engine: Sequence[str], image: str) -> str:
+    """What names an image wherever it is: `ghcr.io/x/llama@sha256:...`; else its id here.
+
+    Args:
+        engine: The words that call the engine.
+        image: Its id, as a container tells it.
+
+    Returns:
+        The first of its `RepoDigests`; `sha256:...`, the id, of one that was never pulled or
+        pushed (each host that builds it has another). Empty where neither is told.
+    """
+    done = _ask(engine, "image", image) if image else NoContainer("the image is not told")
+    if not isinstance(done, NoContainer) and done.returncode == 0:
+        found = parse_image(done.stdout)
+        if found:
+            return found
+    return _image_id(image)
+
+
+def parse_image(text: bytes | str) -> str:
+    """The digest in what `inspect --type image` printed; empty where there is none."""
     try:
-        done = subprocess.run(
-            command,
+        shown: Any = json.loads(text)
+        one = shown[0] if isinstance(shown, list) else shown
+        digests = sorted(str(digest) for digest in one.get("RepoDigests") or ())
+        return digests[0] if digests else _image_id(str(one.get("Id", "")))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return ""
+
+
+def _image_id(text: str) -> str:
+    """Docker writes `sha256:` before an id, podman does not."""
+    match = _DIGEST.fullmatch(text)
+    return "" if match is None else f"sha256:{match[1]}"
+
+
+def _ask(
+    engine: Sequence[str], kind: str, name: str
+) -> subprocess.CompletedProcess[bytes] | NoContainer:
+    try:
+        return subprocess.run(
+            [*engine, "inspect", "--type", kind, name],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_ASK_LIMIT_S,
@@ -61,12 +112,6 @@ def inspect_container(engine: Sequence[str], name: str) -> Container | NoContain
         return NoContainer(f"{engine[0]} could not be asked: {error.strerror}")
     except subprocess.TimeoutExpired:
         return NoContainer(f"{engine[-1]} did not answer 'inspect' within {_ASK_LIMIT_S:g} s")
-    if done.returncode != 0:
-        text = done.stderr.decode("utf-8", "replace").strip()
-        last = text.splitlines()[-1] if text else f"exit code {done.returncode}"
-        absent = _ABSENT.search(text) is not None
-        return NoContainer(f"{engine[-1]} inspect {name}: {last}", is_absent=absent)
-    return parse_inspect(done.stdout)
 
 
 def parse_inspect(text: bytes | str) -> Container | NoContainer:
@@ -83,6 +128,7 @@ def parse_inspect(text: bytes | str) -> Container | NoContainer:
             oom_killed=bool(state.get("OOMKilled", False)),
             started_at=_seconds(str(state.get("StartedAt", ""))),
             error=str(state.get("Error", "")),
+            image=str(one.get("Image", "")),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         return NoContainer("what the engine printed for 'inspect' is not understood")

@@ -8,10 +8,11 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.integration.desk import Desk
-from tests.integration.test_reevaluation import launched
+from tests.integration.foreign_server import launched
 from tests.servers.front import front
 
 pytestmark = pytest.mark.server
@@ -43,6 +44,11 @@ def _generate(url: str) -> None:
         pass
 
 
+def _declare(desk: Desk, url: str, observe: str) -> None:
+    text = f'[deployments.live]\nurl = "{url}"\n[deployments.live.observe]\n{observe}\n'
+    (desk.folder / "benchsuite.toml").write_text(text)
+
+
 def _cached(desk: Desk) -> list[float]:
     measured = desk.last_record()["measurements"]
     return [one["value"] for one in measured if one["name"] == "cached_tokens"]
@@ -69,6 +75,55 @@ def test_another_client_makes_counts_inconclusive(two_turns: Desk) -> None:
         done = two_turns.run("run", "two.yaml", "--url", shared)
     assert done.code == 3, done.text
     assert "someone else uses this server" in done.text
+
+
+def test_another_client_is_seen_by_its_slot_where_there_are_no_metrics(two_turns: Desk) -> None:
+    """Another slot's last task is another one, though no request of ours ran there."""
+    with (
+        launched(two_turns, metrics=False) as url,
+        front(lambda: url, before=lambda n: _generate(url) if n == 2 else None) as shared,
+    ):
+        done = two_turns.run("run", "two.yaml", "--url", shared)
+        alone = two_turns.run("run", "two.yaml", "--url", url)
+    assert done.code == 3, done.text
+    assert "of /slots have served another request" in done.text
+    assert alone.code == 0, alone.text
+
+
+def test_the_log_may_be_what_a_command_prints(two_turns: Desk) -> None:
+    """KV memory and slots are read from it; its process ends with the run."""
+    log = two_turns.folder / "server.log"
+    follow = ["tail", "-n", "+1", "-f", str(log)]
+    with launched(two_turns, "-lv", "4", log=log) as url:
+        _declare(two_turns, url, f"log = {json.dumps(follow)}")
+        done = two_turns.run("run", "two.yaml", "-d", "live", "-v")
+    assert done.code == 0, done.text
+    values = {one["name"]: one["value"] for one in two_turns.last_record()["measurements"]}
+    assert values["kv_mib"] == 4.0
+    assert "slot" in values
+    left = [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == follow]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("observe", "expected"),
+    [
+        ('log = ["tail", "/no/such/file"]', "the log command of deployment 'live' ended with code"),
+        ('log = ["no-such-program"]', "cannot be started: no-such-program"),
+        ('container = "x"\nengine = ["no-such-engine"]', "no-such-engine could not be asked"),
+        ("pid = 4194304", "the process that deployment 'live' declares is not there: 4194304"),
+    ],
+)
+def test_what_is_declared_and_not_there_is_an_error(
+    two_turns: Desk, observe: str, expected: str
+) -> None:
+    """At the deployment's line, before anything is sent."""
+    with launched(two_turns) as url:
+        _declare(two_turns, url, observe)
+        done = two_turns.run("run", "two.yaml", "-d", "live")
+    assert done.code == 2, done.text
+    assert expected in done.text
+    assert "benchsuite.toml:1" in done.text
 
 
 def test_a_server_started_again_between_two_requests_is_noticed(two_turns: Desk) -> None:

@@ -6,6 +6,7 @@ No container engine runs in every place where these tests do, so `docker` is the
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -77,6 +78,8 @@ def test_scenario_b_in_a_container_is_as_on_the_host(box: EngineDesk) -> None:
     record = box.desk.last_record()
     assert _values(record, "kv_mib") == [16.0]
     assert _values(record, "cached_tokens")[1:] == [1217] * 11
+    identity = hashlib.sha256((box.registry / "images" / "llama.json").read_bytes()).hexdigest()
+    assert record["info"]["image"] == f"sha256:{identity}"
     assert box.containers() == []
     assert box.processes() == []
 

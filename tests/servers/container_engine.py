@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import hashlib
 import json
 import os
 import re
@@ -128,6 +129,7 @@ def run(words: list[str]) -> None:
             env[key] = value if equals else os.environ[key]
     spec = {
         "image": json.loads(path.read_text()),
+        "identity": identity_of(path.read_text()),
         "arguments": arguments,
         "env": env,
         "volumes": several(options, "-v", "--volume"),
@@ -254,9 +256,31 @@ def make_cgroup(identity: str) -> Path | None:
 
 
 def inspect(words: list[str]) -> None:
-    _, (name,) = parse(words)
-    state = Container(name).need()
-    print(json.dumps([{"Id": state.pop("Id"), "Name": f"/{name}", "State": state}]))
+    options, (name,) = parse(words)
+    if several(options, "--type") == ["image"]:
+        inspect_image(name)
+        return
+    container = Container(name)
+    state = container.need()
+    spec = json.loads((container.folder / "spec.json").read_text())
+    shown = {"Id": state.pop("Id"), "Name": f"/{name}", "State": state, "Image": spec["identity"]}
+    print(json.dumps([shown]))
+
+
+def identity_of(text: str) -> str:
+    """An image's id, from its file."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def inspect_image(identity: str) -> None:
+    for path in (Path(os.environ[REGISTRY]) / "images").glob("*.json"):
+        text = path.read_text()
+        if identity == identity_of(text):
+            print(
+                json.dumps([{"Id": identity, "RepoDigests": json.loads(text).get("digests", [])}])
+            )
+            return
+    fail(1, f"Error response from daemon: No such image: {identity}")
 
 
 def logs(words: list[str]) -> None:

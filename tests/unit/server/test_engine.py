@@ -15,7 +15,9 @@ import pytest
 from benchsuite.server.engine import (
     Container,
     NoContainer,
+    image_digest,
     inspect_container,
+    parse_image,
     parse_inspect,
     pid_here,
 )
@@ -134,3 +136,26 @@ def test_an_engine_that_is_not_there_is_said(tmp_path: Path) -> None:
     found = inspect_container([str(tmp_path / "docker")], "x")
     assert isinstance(found, NoContainer)
     assert "could not be asked" in found.reason
+
+
+SHA = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("shown", "digest"),
+    [
+        ({"Id": f"sha256:{SHA}", "RepoDigests": [f"b/x@sha256:{SHA}", f"a/x@sha256:{SHA}"]}, "a/x"),
+        ({"Id": f"sha256:{SHA}", "RepoDigests": []}, ""),
+        ({"Id": SHA, "RepoDigests": None}, ""),  # podman, of an image that was built
+    ],
+)
+def test_an_image_is_named_by_its_digest_else_by_its_id(shown: dict[str, Any], digest: str) -> None:
+    """A digest is the same on every host; of several registries' the first by name is taken."""
+    assert parse_image(json.dumps([shown])) == (digest + "@" if digest else "") + f"sha256:{SHA}"
+
+
+def test_an_image_of_which_nothing_is_told_has_no_name() -> None:
+    """Neither an answer that is not understood nor no answer makes one up."""
+    assert [parse_image(text) for text in ("", "[]", "[3]", '[{"Id": "x"}]')] == [""] * 4
+    assert image_digest(["/no/such/engine"], "") == ""
+    assert image_digest(["/no/such/engine"], f"sha256:{SHA}") == f"sha256:{SHA}"
