@@ -318,10 +318,8 @@ async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
                     continue
                 side = ab.sides[turn.side]
                 variant = _variant(ab.prepared.sides[turn.side], turn.variant)
-                progress.launch(
-                    f"{ab.prepared.scenario.name}, pair {pair}: {turn.side}, variant {turn.variant}",
-                    (number, ahead),
-                )
+                words = f"pair {pair}: {turn.side}, variant {turn.variant}"
+                progress.launch(f"{ab.prepared.scenario.name}, {words}", (number, ahead))
                 ab.turns.append(turn)
                 journal.write(KIND_TURN, turn=turn)
                 outcome = await side.drive(guard, variant, pair)
