@@ -51,21 +51,24 @@ def command(
     """Make the measurements of RUN the baseline of its deployment and scenario.
 
     RUN is a run folder, a record.json, an archive of a run from another machine, the beginning
-    of a run's id, or `last`. Refuses in CI, and refuses a run with failures that a baseline
-    cannot mend or that are not being accepted. All files change as one; where somebody else is
+    of a run's id, or `last`. It is judged anew by the baselines that are written to. Refuses in CI,
+    and refuses a run with failures that a baseline cannot mend or that are not being accepted. All
+    files change as one; where somebody else is
     accepting, it waits for them and keeps what they took.
     """
     import os
 
     from benchsuite.errors import UsageError
     from benchsuite.metrics.select import parse_selector
+    from benchsuite.pipeline.accept import judge_for
     from benchsuite.report.layout import safe
     from benchsuite.scenario.workspace import load_workspace
-    from benchsuite.store.accept import accept
+    from benchsuite.store.accept import accept, refuse_ci
     from benchsuite.store.baselines import SCOPES
     from benchsuite.store.records import find_run, read_record
     from benchsuite.store.vectors import read_run_vectors
 
+    refuse_ci(os.environ)  # before anything else can be wrong
     workspace = load_workspace()
     try:
         selectors = [parse_selector(text) for text in metrics]
@@ -73,6 +76,8 @@ def command(
         raise UsageError(str(error)) from error
     path = find_run(run, workspace.runs)
     record = read_record(path)
+    vectors = read_run_vectors(path)
+    judging = judge_for(workspace, record)
     done = accept(
         record,
         workspace.baselines,
@@ -81,9 +86,10 @@ def command(
         metrics=selectors or None,
         scopes=scopes or SCOPES,
         drop_missing=drop_missing,
-        vectors=read_run_vectors(path),
+        vectors=vectors,
+        judge=judging.judge,
     )
-    for warning in done.warnings:
+    for warning in (*judging.warnings, *done.warnings):
         click.echo(f"warning: {safe(warning)}", err=True)
     for dropped in done.dropped:
         click.echo(f"dropped: {safe(dropped)}", err=True)

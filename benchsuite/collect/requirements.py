@@ -44,6 +44,7 @@ def unmet_requirements(
         found.append(
             f"parallel: asked for {slots} slots, the server has {facts.slots} (/props total_slots)"
         )
+    found += _minima(flags, needs, facts)
     unified = flags.get("kv-unified")
     if isinstance(unified, str) and facts.kv_unified is not None:
         asked = unified.lower() in _TRUE
@@ -61,6 +62,29 @@ def unmet_requirements(
         found.append(f"device: asked for one of kind {device}, in use: {', '.join(kinds)}")
     if facts.n_ctx_slot is not None:
         found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
+    return found
+
+
+def _minima(
+    flags: Mapping[str, FlagValue], needs: Mapping[str, FlagNeed], facts: ServerFacts
+) -> list[str]:
+    """What is less than the scenario needs, where no flag says more; contexts are told apart."""
+    sources = {
+        "parallel": (facts.slots, "slots", "/props total_slots"),
+        **{
+            name: (_number(facts.context_flags.get(name)), "tokens", "log")
+            for name in ("batch-size", "ubatch-size")
+        },
+    }
+    found = []
+    for name, (value, unit, source) in sources.items():
+        need = needs.get(name)
+        if need is None or need.min is None or name in flags or value is None:
+            continue
+        if value < need.min:
+            found.append(
+                f"{name}: the scenario needs {need.min} {unit}, the server has {value} ({source})"
+            )
     return found
 
 

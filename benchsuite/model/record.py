@@ -261,7 +261,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     gates: tuple[GateResult, ...] = ()
     known_issues: tuple[IssueResult, ...] = ()  # in the order of the scenario's entries
     verdict: Verdict | None = None
-    baseline: str | None = None  # where the baselines came from
+    # where the baselines came from; None in a side of `ab`, which was judged by none
+    baseline: str | None = None
+    against: str | None = None  # as `--against` named it; None: the deployment's own baselines
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
     machine_state: MachineState | None = None  # None in older records

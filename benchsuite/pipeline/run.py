@@ -155,6 +155,7 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
         gates=settled.gates,
         known_issues=settled.issues,
         baseline=baselines.source,
+        against=options.against,
         warnings=(*record.warnings, *machine_warnings(record.machine_state, settled.gates)),
     )
     found = verdict(

@@ -20,6 +20,7 @@ from benchsuite.store.baselines import (
     accepted_info,
     file_name,
     is_baseline_path,
+    lasting_name,
     match_keys,
     read_baseline_file,
     samples_by_variant,
@@ -37,7 +38,7 @@ from benchsuite.store.records import find_run, read_record
 from benchsuite.store.trees import FolderTree, Tree, baselines_at
 
 Key = tuple[str, str, str]
-"""Deployment, scenario, and file name or scope."""
+"""Deployment, scenario, and file name by its keys, or scope."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -48,6 +49,7 @@ class Part(msgspec.Struct, frozen=True):
     digests: dict[str, str]  # variant -> digest of what was measured
     match: dict[str, str | int]  # the keys that must be equal
     lines: dict[tuple[str, str], range] = {}  # variant and series -> its lines in the file
+    path: str = ""  # of the file, below the baseline folder
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -90,7 +92,9 @@ class Origins:
             return None
         if key not in self._blamed:
             try:
-                self._blamed[key] = last_changes(place, "/".join(key), self._side.revision)
+                self._blamed[key] = last_changes(
+                    place, self._side.parts[key].path, self._side.revision
+                )
             except UsageError:  # git is slow or broken: the comparison stands without it
                 self._blamed[key] = ()
         blamed = self._blamed[key]
@@ -205,9 +209,11 @@ def _baseline_side(tree: Tree, place: Place | None, revision: str | None) -> Sid
                 for variant, rows in file.metrics.items()
             }
             lines = series_lines(moment.read(path) or b"") if place is not None else {}
-            parts[pieces[0], pieces[1], pieces[2]] = Part(
-                file.metrics, infos, file.scenario_digest, file.match, lines
-            )
+            key = (pieces[0], pieces[1], lasting_name(file, pieces[2]))
+            if key not in parts or key[2] == pieces[2]:  # a former name does not hide the present
+                parts[key] = Part(
+                    file.metrics, infos, file.scenario_digest, file.match, lines, path
+                )
     if not parts:
         raise UsageError("holds no baselines", where=tree.name, hint=_ACCEPT_HINT)
     return Side(tree.name, parts, place=place, revision=revision)

@@ -282,8 +282,9 @@ def attached_flags(
 ) -> tuple[dict[str, FlagValue], tuple[str, ...], str | None]:
     """What to check of a running server, in words too, and why a variant cannot run on it.
 
-    The flags are requirements, never given; of `min` the least value, multiplied by an exact
-    number of slots. A table knows other spellings; a word that it lacks stays as it is.
+    The flags are requirements, never given: what is needed exactly, and what the variant sets.
+    Minima are in words only, since the needs are checked beside the flags; defaults are the
+    server's own. A table knows other spellings; a word that it lacks stays as it is.
     """
     flags: dict[str, FlagValue] = {}
     for word, need in scenario.server.items():
@@ -292,16 +293,16 @@ def attached_flags(
             flags[name] = value
     given = dict(_spelled(word, value, table) for word, value in variant.flags.items())
     flags.update({name: value for name, value in given.items() if value is not None})
-    slots = _slots({name: _Choice(value, "") for name, value in flags.items()})
+    notes = [f"{name} {show_value(value)}: to be checked" for name, value in flags.items()]
     for name, need in canonical_needs(scenario, table).items():
         if need.kind == "min" and name not in flags:
-            flags[name] = str((need.min or 0) * (slots if need.per == "slot" else 1))
-    notes = tuple(f"{name} {show_value(value)}: to be checked" for name, value in flags.items())
+            each = " a slot" if need.per == "slot" else ""
+            notes.append(f"{name} at least {need.min}{each}: to be checked")
     unseen = [name for name in given if name not in _SEEN_FROM_OUTSIDE]
     reason = None
     if unseen:
         reason = f"it sets {', '.join(unseen)}, which a running server cannot be given"
-    return flags, notes, reason
+    return flags, tuple(notes), reason
 
 
 def _spelled(word: str, value: FlagValue, table: FlagTable | None) -> tuple[str, FlagValue]:

@@ -1,12 +1,13 @@
 """Making a run's measurements the baseline: the only writer of baselines.
 
-Knows gates only by their results; whether a run may be accepted is decided from those.
+Knows gates only by their results; whether a run may be accepted is decided from those. They must be
+by the baselines that are written to, so the caller gives a function that judges by these.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,11 +29,15 @@ from benchsuite.store.baselines import (
 from benchsuite.store.commits import commit, finish
 from benchsuite.store.locks import WAIT_S, locked
 from benchsuite.store.merge import Merge, is_chosen
-from benchsuite.store.trees import FolderTree
+from benchsuite.store.trees import FolderTree, Tree
 from benchsuite.store.vectors import stored_vectors
 
 _ACCEPTABLE = ("changed", "improved", "regressed", "new")
 """States of failing baseline gates that accepting remedies; `missing` needs `drop_missing`."""
+
+
+Judge = Callable[[RunRecord, Tree], RunRecord]
+"""Gives a record the gates that it has by the baseline folder as it is at this moment."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -56,6 +61,7 @@ def accept(
     scopes: Sequence[Scope] = SCOPES,
     drop_missing: bool = False,
     vectors: Sequence[VectorLine] = (),
+    judge: Judge | None = None,
     wait_s: float = WAIT_S,
 ) -> Accepted:
     """Make a record's measurements the baselines of its deployment and scenario.
@@ -74,6 +80,8 @@ def accept(
         drop_missing: Let go of values that the baseline has and the run could not measure.
         vectors: Of the run; stored with the numerics scope, and of single metrics with those
             that compare with stored ones.
+        judge: Judges the record anew, while nobody else writes; None trusts the record's own gates,
+            which then must be by this folder.
         wait_s: How long to wait for another writer, in seconds.
 
     Raises:
@@ -82,19 +90,22 @@ def accept(
         ConfigError: An existing baseline cannot be read or merged into.
         MachineError: The disk refuses, or another writer does not end.
     """
-    _refuse_ci(environ)
+    refuse_ci(environ)
     reason = reason.strip()
     if not reason:
         raise UsageError("a baseline needs a reason", hint="--reason 'what changed, and why'")
     stores = "numerics" in scopes and _takes_vectors(metrics) and bool(vectors)
-    _refuse_failures(record, stores=stores, drop_missing=drop_missing)
-    record = _without_known_issues(record)
-    _refuse_idle_selectors(record, metrics)
+    _refuse_unfinished(record)
     relative = scenario_folder(record.fingerprint.deployment, record.scenario)
     with locked(folder, wait_s=wait_s):
         finish(folder)
         tree = FolderTree(folder)
         moment = tree.snapshot(is_baseline_path, relative)
+        if judge is not None:
+            record = judge(record, moment)
+        _refuse_failures(record, stores=stores, drop_missing=drop_missing)
+        record = _without_known_issues(record)
+        _refuse_idle_selectors(record, metrics)
         merges = {s: Merge(record, moment, s, metrics, reason) for s in SCOPES}
         _refuse_other_failures(record, merges, scopes=scopes, partial=metrics is not None)
         asked = [merges[scope] for scope in SCOPES if scope in scopes and merges[scope].taken]
@@ -142,7 +153,12 @@ def _takes_vectors(metrics: Sequence[Selector] | None) -> bool:
     )
 
 
-def _refuse_ci(environ: Mapping[str, str]) -> None:
+def refuse_ci(environ: Mapping[str, str]) -> None:
+    """Refuse where the variable `CI` is set.
+
+    Raises:
+        UsageError: It is.
+    """
     if environ.get("CI", "").lower() not in ("", "false", "0"):
         raise UsageError(
             "baselines are not accepted in CI (the variable CI is set)",
@@ -166,6 +182,13 @@ def _without_known_issues(record: RunRecord) -> RunRecord:
     return msgspec.structs.replace(record, measurements=kept)
 
 
+def _refuse_unfinished(record: RunRecord) -> None:
+    if record.interrupted:
+        raise UsageError(f"run {record.id} was interrupted; accept a whole one")
+    if record.verdict is None and all(one.failure is None for one in record.launches):
+        raise UsageError(f"run {record.id} was not judged; accept a whole one")
+
+
 def _refuse_failures(record: RunRecord, *, stores: bool, drop_missing: bool) -> None:
     """Refuse a run with a failure that accepting would sweep under the carpet.
 
@@ -174,8 +197,6 @@ def _refuse_failures(record: RunRecord, *, stores: bool, drop_missing: bool) -> 
         stores: Whether its vectors are stored, which mends gates on earlier ones.
         drop_missing: Whether values that were not measured are let go.
     """
-    if record.interrupted:
-        raise UsageError(f"run {record.id} was interrupted; accept a whole one")
     failed = [launch for launch in record.launches if launch.failure is not None]
     for launch in failed:
         if launch.variant in record.excused:

@@ -1,8 +1,8 @@
 """Baselines on disk: their format, and which of them a run may be compared with.
 
 `<deployment>/<scenario>/` holds `config.json`, `text.<numerics>.json` with its texts beside it,
-and `machine.<machine>.json`. Written only by `store.accept`. Knows no tolerances: those live in
-scenarios.
+and `machine.<machine>.<numerics>.json`. Written only by `store.accept`. Knows no tolerances: those
+live in scenarios.
 """
 
 from __future__ import annotations
@@ -116,8 +116,29 @@ def file_name(scope: Scope, fingerprint: Fingerprint) -> str | None:
     """The file that holds a scope's baseline; None where the fingerprint lacks the scope's key."""
     if scope == "config":
         return "config.json"
-    key = fingerprint.numerics if scope == "numerics" else fingerprint.machine
-    return None if key is None else f"{_PREFIX[scope]}.{safe_name(key, fold_case=True)}.json"
+    keys = [fingerprint.numerics]
+    if scope == "machine":
+        keys.insert(0, fingerprint.machine)
+    return _name_of(scope, keys)
+
+
+def former_name(scope: Scope, fingerprint: Fingerprint) -> str | None:
+    """The name under which earlier versions kept a scope's baseline, of any numerics; else None."""
+    return _name_of(scope, [fingerprint.machine]) if scope == "machine" else None
+
+
+def lasting_name(file: BaselineFile, name: str) -> str:
+    """The name that a file has by its keys, whatever it was called; `name` where they lack."""
+    if file.scope == "config":
+        return name
+    found = {key: file.match.get(key) for key in ("numerics", "machine")}
+    keys = [found["machine"], found["numerics"]] if file.scope == "machine" else [found["numerics"]]
+    return _name_of(file.scope, [None if key is None else str(key) for key in keys]) or name
+
+
+def _name_of(scope: Scope, keys: Sequence[str | None]) -> str | None:
+    known = [safe_name(key, fold_case=True) for key in keys if key is not None]
+    return ".".join([_PREFIX[scope], *known, "json"]) if len(known) == len(keys) else None
 
 
 def match_keys(
@@ -305,12 +326,15 @@ def _load_scope(
 ) -> ScopeBaseline:
     folder = scenario_folder(deployment, scenario)
     wanted = match_keys(scope, deployment, scenario, fingerprint)
-    name = file_name(scope, fingerprint)
+    name, former = file_name(scope, fingerprint), former_name(scope, fingerprint)
     if name is not None:
         for tree in trees:
             file = read_baseline_file(tree, folder, name)
             if file is not None:
                 return _judge_keys(file, wanted)
+            file = None if former is None else read_baseline_file(tree, folder, former)
+            if file is not None and _judge_keys(file, wanted).state == "matching":
+                return ScopeBaseline(scope, "matching", file)
     nearest: ScopeBaseline | None = None
     for tree in trees:
         for other in tree.names(folder):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -22,6 +23,11 @@ _CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILI
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
 _FOLDER = re.compile(r"[^/\\]*$")  # of a path, what is not its folder
 _BYTE = re.compile(r"\(byte (\d+)\)")
+_MAX_QUANTUM = 0.1
+"""In the metric's unit. llama-server prints sizes with two or three decimals; with one to spare. A
+coarser quantum would make different values equal."""
+_MAX_TERMS = 1024
+"""Sizes that are printed apart and summed: one a device, cache and sequence."""
 _KEYS = ("schema", "match", "scenario_digest", "info", "metrics")
 _HINT = "restore it from version control, or remove it and accept a run anew"
 _CONFLICT_HINT = (
@@ -223,14 +229,35 @@ class _Decoder:
             interval = value.get("interval")
         if not _is_number(number):
             self._fail(place, f"'{place[-1]}' holds {_show(value)}, expected a number")
-        if not _is_number(quantum) or quantum < 0:
-            self._fail(place, f"'{place[-1]}' has quantum {_show(quantum)}, expected 0 or more")
-        if not isinstance(terms, int) or isinstance(terms, bool) or terms < 1:
-            self._fail(place, f"'{place[-1]}' has terms {_show(terms)}, expected 1 or more")
+        if not _is_number(quantum) or not 0 <= quantum <= _MAX_QUANTUM:
+            self._fail(
+                place,
+                f"'{place[-1]}' has quantum {_show(quantum)}, expected 0 to {_MAX_QUANTUM:g}, as "
+                "coarse as anything is printed",
+            )
+        if not isinstance(terms, int) or isinstance(terms, bool) or not 1 <= terms <= _MAX_TERMS:
+            self._fail(
+                place,
+                f"'{place[-1]}' has terms {_show(terms)}, expected a whole number from 1 to "
+                f"{_MAX_TERMS}",
+            )
+        if quantum * terms / 2 > max(abs(number), 1.0):
+            self._fail(
+                place,
+                f"'{place[-1]}' has quantum {_show(quantum)} and terms {terms}, by which "
+                f"{_show(number)} would equal 0; expected those that were accepted",
+            )
         if interval is not None and not (
-            isinstance(interval, list) and len(interval) == 2 and all(map(_is_number, interval))
+            isinstance(interval, list)
+            and len(interval) == 2
+            and all(map(_is_number, interval))
+            and interval[0] <= number <= interval[1]
         ):
-            self._fail(place, f"'{place[-1]}' has interval {_show(interval)}, expected two numbers")
+            self._fail(
+                place,
+                f"'{place[-1]}' has interval {_show(interval)}, expected two numbers around "
+                f"{_show(number)}",
+            )
         ends = None if interval is None else (float(interval[0]), float(interval[1]))
         return (number, float(quantum), terms, ends)
 
@@ -307,7 +334,8 @@ def _has_duplicates(raw: bytes) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and (isinstance(value, int) or math.isfinite(value))
 
 
 def _show(value: Any) -> str:

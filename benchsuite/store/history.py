@@ -22,7 +22,7 @@ from benchsuite.model.record import Info, RunRecord
 from benchsuite.store.baselines import Sample
 from benchsuite.store.history_file import make_tables, transaction, with_file
 from benchsuite.store.liveness import JOURNAL_FILE, RECORD_FILE, is_driven
-from benchsuite.store.records import list_runs, read_record, run_id_of
+from benchsuite.store.records import list_runs, list_sides, read_record, run_id_of
 
 _MAX_INTEGER = 2**63 - 1  # of SQLite
 
@@ -45,7 +45,7 @@ _AT_ONCE = 50  # runs put in under one lock; each wait for the disk costs as muc
 class StoredRun(msgspec.Struct, frozen=True):
     """One run as the history knows it."""
 
-    folder: str  # name of its folder
+    folder: str  # of its folder, below that of runs; a side of `ab` is one in another
     id: str
     started_at: str  # UTC, ISO 8601
     deployment: str
@@ -104,11 +104,14 @@ def remember(folder: Path) -> str | None:
     Returns:
         Why that did not work, as a warning; the next reading makes up for it.
     """
-    file = history_file(folder.parent)
+    is_side = (folder.parent / "candidate").is_dir()
+    runs_folder = folder.parent.parent if is_side else folder.parent
+    name = folder.relative_to(runs_folder).as_posix()
+    file = history_file(runs_folder)
     try:
         if not file.exists():
             return None  # made by the first reading, which then takes in all runs
-        with_file(file, lambda connection: _put_alone(connection, folder))
+        with_file(file, lambda connection: _put_alone(connection, folder, name))
     except (sqlite3.Error, OSError) as error:
         return f"the run is stored, but the history could not take it up: {error}"
     return None
@@ -149,18 +152,23 @@ def _ask(runs_folder: Path, question: Callable[[sqlite3.Connection], _Answer]) -
 
 def _sync(connection: sqlite3.Connection, runs_folder: Path) -> None:
     """Take in what is in the folders and not in the history, and drop what is gone."""
-    there = {folder.name: folder for folder in list_runs(runs_folder)}
+    folders = (*list_runs(runs_folder), *list_sides(runs_folder))
+    there = {folder.relative_to(runs_folder).as_posix(): folder for folder in folders}
     known = dict(connection.execute("SELECT folder, stamp FROM runs").fetchall())
     gone = [name for name in known if name not in there]
     if gone:
         with transaction(connection):
             for name in gone:
-                _forget(connection, name)
-    changed = [folder for name, folder in there.items() if known.get(name) != _stamp(folder)]
+                # one that another process stored and put in since the folders were listed is there
+                if not _stamp(runs_folder / name):
+                    _forget(connection, name)
+    changed = [
+        (name, folder) for name, folder in there.items() if known.get(name) != _stamp(folder)
+    ]
     for start in range(0, len(changed), _AT_ONCE):
         with transaction(connection):
-            for folder in changed[start : start + _AT_ONCE]:
-                _put(connection, folder)
+            for name, folder in changed[start : start + _AT_ONCE]:
+                _put(connection, folder, name)
 
 
 def _stamp(folder: Path) -> str:
@@ -180,29 +188,35 @@ def _forget(connection: sqlite3.Connection, folder: str) -> None:
         connection.execute("DELETE FROM points WHERE run = ?", found)
 
 
-def _put(connection: sqlite3.Connection, folder: Path) -> None:
+def _put(connection: sqlite3.Connection, folder: Path, name: str) -> None:
     """Read a run and put it in, in place of what was known of it; inside a transaction."""
     stamp = _stamp(folder)
     same = "SELECT 1 FROM runs WHERE folder = ? AND stamp = ?"
-    if not stamp or connection.execute(same, (folder.name, stamp)).fetchone():
+    if not stamp or connection.execute(same, (name, stamp)).fetchone():
         return  # gone meanwhile, or another process was faster
-    _forget(connection, folder.name)
+    _forget(connection, name)
     try:
         record = read_record(folder)
     except ConfigError as error:
-        row = (folder.name, stamp, run_id_of(folder), "", "", "", 0, None, None)
+        row = (name, stamp, _id_of(name), "", "", "", 0, None, None)
         _insert(connection, "runs", [(None, *row, "unreadable", error.message, b"{}", "")])
         return
-    _insert(connection, "runs", [(None, *_run_row(folder.name, stamp, record))])
+    _insert(connection, "runs", [(None, *_run_row(name, stamp, record))])
     key = "SELECT key FROM runs WHERE folder = ?"
-    (run,) = connection.execute(key, (folder.name,)).fetchone()
+    (run,) = connection.execute(key, (name,)).fetchone()
     _insert(connection, "launches", _launch_rows(run, record))
     _insert(connection, "points", _point_rows(connection, run, record))
 
 
-def _put_alone(connection: sqlite3.Connection, folder: Path) -> None:
+def _put_alone(connection: sqlite3.Connection, folder: Path, name: str) -> None:
     with transaction(connection):
-        _put(connection, folder)
+        _put(connection, folder, name)
+
+
+def _id_of(name: str) -> str:
+    """The id of a run by its folder's name: `1a2b3c4d`, of a side `1a2b3c4d-candidate`."""
+    folder, _, side = name.partition("/")
+    return f"{run_id_of(Path(folder))}-{side}" if side else run_id_of(Path(folder))
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -219,7 +233,7 @@ def _run_row(folder: str, stamp: str, record: RunRecord) -> tuple[object, ...]:
         state = "not judged" if record.verdict is None else record.verdict.outcome
     info = msgspec.json.encode(record.info)
     return (
-        *(folder, stamp, record.id or run_id_of(Path(folder)), record.started_at),
+        *(folder, stamp, record.id or _id_of(folder), record.started_at),
         *(key.deployment, record.scenario, key.seed, key.numerics, key.machine, state, "", info),
         " ".join(_unfit(record)),
     )

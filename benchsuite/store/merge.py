@@ -23,6 +23,7 @@ from benchsuite.store.baselines import (
     SeriesValues,
     accepted_info,
     file_name,
+    former_name,
     match_keys,
     read_baseline_file,
     samples_by_variant,
@@ -59,6 +60,7 @@ class Merge:
         self.warnings: list[str] = []
         self._record = record
         self._tree = tree
+        self._former = former_name(scope, record.fingerprint)
         deployment = record.fingerprint.deployment
         self._place = scenario_folder(deployment, record.scenario)
         keys = match_keys(scope, deployment, record.scenario, record.fingerprint)
@@ -77,7 +79,14 @@ class Merge:
         """The file that is there; None where there is none, or the run does not know its key."""
         if self.name is None:
             return None
-        return read_baseline_file(self._tree, self._place, self.name)
+        return read_baseline_file(self._tree, self._place, self.name) or self._read_former()
+
+    def _read_former(self) -> BaselineFile | None:
+        """The file under its former name, if it has these very keys; it gets its new name."""
+        if self._former is None:
+            return None
+        file = read_baseline_file(self._tree, self._place, self._former)
+        return file if file is not None and file.match == self._match else None
 
     def takes(self, variant: str, series: str) -> bool:
         """Whether the record's value of a series goes into the file."""
@@ -98,6 +107,9 @@ class Merge:
             self.dropped += [f"{v} {s}" for v, rows in old.metrics.items() for s in rows]
             return
         self._warn_of_newer(old)
+        former = self._read_former()
+        if former is not None and former.where != old.where and former.metrics != old.metrics:
+            self.warnings.append(f"removes {former.where}, whose place {old.where} has taken")
         lost: list[str] = []
         for variant, rows in old.metrics.items():
             lost += self._merge_variant(old, variant, rows)
@@ -179,6 +191,8 @@ class Merge:
         wanted: dict[str, bytes | None] = {f"{self._place}/{self.name}": encoded + b"\n"}
         wanted |= {f"{self._place}/{name}": data for name, data in texts.items()}
         wanted |= dict.fromkeys(self._unused_texts(texts))
+        if self._read_former() is not None:
+            wanted[f"{self._place}/{self._former}"] = None
         return {path: data for path, data in wanted.items() if self._tree.read(path) != data}
 
     def _infos(self) -> tuple[AcceptedInfo, list[dict[str, Any]]]:

@@ -226,7 +226,7 @@ def find_run(text: str, runs_folder: Path) -> Path:
 
     Args:
         text: A path (folder, `record.json`, archive), `last`, a run's folder name, or the first
-            characters of its id.
+            characters of its id; of a side of `ab` with `-baseline` or `-candidate` after them.
         runs_folder: Where runs live.
 
     Raises:
@@ -241,16 +241,29 @@ def find_run(text: str, runs_folder: Path) -> Path:
         return runs[-1]
     named = [r for r in runs if r.name == text]
     found = named or [r for r in runs if text and run_id_of(r).startswith(text)]
+    beginning, _, side = text.rpartition("-")
+    if beginning and not found:
+        found = [
+            path
+            for path in list_sides(runs_folder)
+            if path.name == side and run_id_of(path.parent).startswith(beginning)
+        ]
     if len(found) == 1:
         return found[0]
     if found:
-        ids = ", ".join(run_id_of(r) for r in found[:5])
+        ids = ", ".join(map(_known_as, found[:5]))
         raise UsageError(f"'{text}' begins the id of {len(found)} runs: {ids}")
     known = ", ".join(run_id_of(r) for r in reversed(runs[-5:]))
     raise UsageError(
         f"no run '{text}': neither a path nor the beginning of an id in {runs_folder}",
         hint=f"the latest runs: {known}" if known else _RUN_HINT,
     )
+
+
+def _known_as(run: Path) -> str:
+    """A run's id; of a side of `ab` with the side."""
+    is_side = (run.parent / "candidate").is_dir()
+    return f"{run_id_of(run.parent)}-{run.name}" if is_side else run_id_of(run)
 
 
 def _exists(path: Path) -> bool:
@@ -275,6 +288,19 @@ def list_runs(runs_folder: Path) -> list[Path]:
     ]
     # names begin with the second; within one, the file system's clock decides
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
+
+
+def list_sides(runs_folder: Path) -> list[Path]:
+    """The sides of `benchsuite ab` that hold something to read: each is a run folder in another."""
+    if not runs_folder.is_dir():
+        return []
+    return sorted(
+        side
+        for path in runs_folder.iterdir()
+        if (path / "candidate").is_dir()
+        for side in (path / "baseline", path / "candidate")
+        if (side / RECORD_FILE).exists() or (side / JOURNAL_FILE).exists()
+    )
 
 
 def run_id_of(folder: Path) -> str:

@@ -64,7 +64,12 @@ def survey(
     Raises:
         ConfigError: The folder cannot be read.
     """
-    known = {run.folder: (run.deployment, run.scenario) for run in runs if run.scenario}
+    known = {
+        # both sides of an `ab` lie in one folder, which is what goes
+        run.folder.partition("/")[0]: (run.deployment, run.scenario)
+        for run in runs
+        if run.scenario
+    }
     found = []
     try:
         folders = sorted(runs_folder.iterdir()) if runs_folder.is_dir() else []

@@ -66,6 +66,19 @@ def test_the_same_prompts_twice_against_one_server_give_the_same_verdict(two_tur
     assert counts[0] == counts[1]
 
 
+def test_a_shipped_scenario_on_a_url_passes_once_its_run_was_accepted(desk: Desk) -> None:
+    """The first run lacks only baselines; what cannot be seen over HTTP is counted, not failed."""
+    with launched(desk, "--parallel", "4", "--ctx-size", "32768") as url:
+        first = desk.run("run", "scenarioB", "--url", url)
+        kept = desk.run("accept", "last", "--reason", "the server as it is")
+        again = desk.run("run", "scenarioB", "--url", url)
+    assert first.code == 3, first.text
+    assert "no baseline of config scope" in first.text
+    assert kept.code == 0, kept.text
+    assert again.code == 0, again.text
+    assert "6 gates passed, 20 not applicable" in again.text
+
+
 def test_another_client_makes_counts_inconclusive(two_turns: Desk) -> None:
     """Requests of someone else between ours end in 3, not in a failed gate."""
     with (

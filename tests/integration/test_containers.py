@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,6 +59,11 @@ def _values(record: dict[str, Any], name: str) -> list[float]:
 def _unmeasured(record: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(one for one in record["unmeasured"] if one["name"] == name)
     return found
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _idling(box: EngineDesk) -> subprocess.Popen[str]:
@@ -426,3 +432,31 @@ def test_a_killed_run_ends_what_ssh_has_left(box: EngineDesk) -> None:
     process.kill()
     process.communicate(timeout=20)
     assert _wait(lambda: _far_servers(box) == [], 10)
+
+
+def test_a_container_that_someone_else_runs_is_observed(box: EngineDesk) -> None:
+    """Its log is the engine's, its memory that of its process; it is left as it was."""
+    model = box.desk.tiny_model()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = ["--host", "127.0.0.1", "--port", str(port), "--model", "/srv/model.gguf"]
+    start = ["docker", "run", "-d", "--name", "theirs", "--network", "host"]
+    start += ["-v", f"{model}:/srv/model.gguf:ro", "llama", *place, "-lv", "4", "--parallel", "1"]
+    subprocess.run(start, env=box.desk.env, check=True, capture_output=True)
+    try:
+        assert _wait(lambda: _answers(port))
+        box.declare(
+            f'[deployments.live]\nurl = "http://127.0.0.1:{port}"\n'
+            'observe = { container = "theirs" }\n'
+        )
+        done = box.desk.run("run", "short.yaml", "-d", "live")
+        pid = box.state("theirs")["Pid"]
+        assert psutil.Process(pid).is_running()
+    finally:
+        subprocess.run(["docker", "rm", "-f", "theirs"], env=box.desk.env, capture_output=True)
+    assert done.code == 0, done.text
+    record = box.desk.last_record()
+    assert len(_values(record, "kv_mib")) == 1
+    assert _values(record, "rss_mib")[0] > 10
+    assert box.processes() == []

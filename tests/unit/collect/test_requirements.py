@@ -94,6 +94,16 @@ def test_a_minimum_a_slot_holds_for_servers_that_we_did_not_start() -> None:
     ]
 
 
+def test_a_server_may_have_more_slots_than_a_scenario_needs() -> None:
+    """And no fewer; what a flag says exactly is held against the flag."""
+    needs = {"parallel": FlagNeed(kind="min", min=2)}
+    assert unmet_requirements({}, needs, _facts(4, 4096, None)) == []
+    assert unmet_requirements({}, needs, _facts(1, 4096, None)) == [
+        "parallel: the scenario needs 2 slots, the server has 1 (/props total_slots)"
+    ]
+    assert len(unmet_requirements({"parallel": "2"}, needs, _facts(4, 4096, None))) == 1
+
+
 @pytest.mark.parametrize(
     ("flags", "told", "words"),
     [

@@ -108,6 +108,19 @@ def test_two_folders_differ_in_every_value(place: Path, record: RunRecord) -> No
     assert compare(place, "baselines", "baselines").is_same
 
 
+def test_a_file_of_former_name_is_the_same_file(place: Path) -> None:
+    """A machine's baselines are compared across the renaming, with their origin."""
+    shutil.copytree(place / "baselines", place / "other")
+    folder = place / "other/tiny/scenarioB"
+    (former,) = folder.glob("machine.*.json")
+    renamed = folder / "machine.any.json"
+    former.rename(renamed)
+    assert compare(place, "baselines", "other").is_same
+    renamed.write_text(renamed.read_text().replace("13.5", "13.6"))
+    rows = compare(place, "baselines", "other").rows
+    assert {row.state for row in rows} == {"regressed"}
+
+
 def test_a_scenario_that_is_gone_is_missing(place: Path) -> None:
     """Folders are compared as a whole."""
     shutil.copytree(place / "baselines", place / "other")

@@ -298,7 +298,8 @@ def test_a_running_server_is_given_nothing() -> None:
     """Needs are kept to be checked; a variant of flags cannot be had from it."""
     found = plan(where=deployment(url="http://h:1"))
     base, unified, pinned, _ = found.variants
-    assert base.flags == {"parallel": "2", "ctx-size": "8192"}
+    assert base.flags == {"parallel": "2"}
+    assert base.notes[-1] == "ctx-size at least 4096 a slot: to be checked"
     assert base.not_applicable is None
     assert pinned.not_applicable is None
     assert unified.not_applicable == "it sets kv-unified, which a running server cannot be given"
@@ -414,7 +415,8 @@ def test_needs_of_running_servers_are_known_by_any_spelling(parallel: str, conte
     text = TEXT.replace("  parallel: 2\n", f"  {parallel}: 2\n")
     text = text.replace("  ctx-size: ", f"  {context}: ")
     found = plan(text, where=deployment(url="http://h:1"), names=table())
-    assert found.variants[0].flags == {"parallel": "2", "ctx-size": "8192"}
+    assert found.variants[0].flags == {"parallel": "2"}
+    assert found.variants[0].notes[-1] == "ctx-size at least 4096 a slot: to be checked"
     assert {"parallel", "ctx-size"} <= set(found.needs)
     assert {"parallel", "ctx-size"} <= set(plan(text).needs)
 

@@ -45,6 +45,17 @@ def test_it_is_no_run_of_its_own(folder: AbFolder) -> None:
     assert "candidate" in (error.value.hint or "")
 
 
+def test_a_side_is_found_by_the_id_of_its_record(folder: AbFolder) -> None:
+    """As `trend` and the hints of gates name it, or the beginning of the id with the side."""
+    folder.write_record(ab_example.ab())
+    runs = folder.path.parent
+    for side in SIDES:
+        for text in (f"{folder.folder.id}-{side}", f"{folder.folder.id[:4]}-{side}"):
+            assert find_run(text, runs) == folder.path / side
+    with pytest.raises(UsageError, match="no run"):
+        find_run(f"{folder.folder.id}-other", runs)
+
+
 def test_a_killed_run_is_read_from_its_journals(folder: AbFolder) -> None:
     """Launches, measurements and the order of turns are there, and it counts as interrupted."""
     record = ab_example.ab()

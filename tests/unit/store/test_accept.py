@@ -587,3 +587,47 @@ def test_metrics_of_a_later_version_are_kept_by_a_partial_accept(
     path.write_text(path.read_text().replace('"kv_mib": [', '"warp_factor": [9],\n"kv_mib": [', 1))
     take(with_kv(record, 12.25), folder, "kv_mib")
     assert config(folder, record).metrics["B"]["warp_factor"][0].value == 9
+
+
+def on(record: RunRecord, numerics: str, run: str) -> RunRecord:
+    """The record as of another backend on the same machine."""
+    key = replace(record.fingerprint, numerics=numerics, machine="desk")
+    return replace(record, id=run, fingerprint=key)
+
+
+def test_two_backends_on_one_machine_keep_a_file_each(record: RunRecord, tmp_path: Path) -> None:
+    """Accepting one changes nothing of the other."""
+    cpu, gpu = on(record, "cpu avx2", "aaaa0001"), on(record, "vulkan", "bbbb0002")
+    take(cpu, tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("machine.*")}
+    assert take(gpu, tmp_path).dropped == ()
+    files = {p.name: p for p in tmp_path.rglob("machine.*")}
+    assert sorted(files) == ["machine.desk.cpu-avx2-5f48950c.json", "machine.desk.vulkan.json"]
+    assert {p: p.read_bytes() for p in before} == before
+    for one in (cpu, gpu):
+        found = load_baselines([tmp_path], "tiny", "scenarioB", one.fingerprint).of("machine")
+        assert found.file is not None
+        assert found.file.info.run == one.id
+
+
+def test_a_machine_file_of_former_name_is_read_and_renamed(
+    record: RunRecord, tmp_path: Path
+) -> None:
+    """By the next accept of the same keys; that of another backend leaves it as it is."""
+    cpu, gpu = on(record, "cpu", "aaaa0001"), on(record, "vulkan", "bbbb0002")
+    take(cpu, tmp_path)
+    (new,) = tmp_path.rglob("machine.*")
+    former = new.rename(new.with_name("machine.desk.json"))
+    found = load_baselines([tmp_path], "tiny", "scenarioB", cpu.fingerprint).of("machine")
+    assert found.state == "matching"
+    other = load_baselines([tmp_path], "tiny", "scenarioB", gpu.fingerprint).of("machine")
+    assert other.state == "other key"
+    take(gpu, tmp_path)
+    assert former.exists()
+    done = take(replace(cpu, id="cccc0003"), tmp_path, 'anon_mib{at="end"}')
+    assert done.kept > 0
+    assert former in done.removed
+    assert not former.exists()
+    kept = load_baselines([tmp_path], "tiny", "scenarioB", cpu.fingerprint).of("machine").file
+    assert kept is not None
+    assert (kept.info.run, len(kept.refreshed)) == ("aaaa0001", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import shutil
 import sqlite3
@@ -12,14 +13,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from benchsuite.metrics.select import parse_selector
+from benchsuite.model.ab import SIDES
+from benchsuite.model.record import Info
 from benchsuite.store import history
 from benchsuite.store import history_file as history_file_module
+from benchsuite.store.ab import AbFolder
 from benchsuite.store.history import history_file, read_history, remember, stored_runs
 from benchsuite.store.liveness import RECENT_SECONDS
-from benchsuite.store.records import RECORD_FILE, Journal, RunFolder
+from benchsuite.store.records import RECORD_FILE, Journal, RunFolder, list_runs
+from tests.unit.gate import ab_example
 from tests.unit.store.run_example import record, store
 
 ROOT = Path(__file__).parents[3]
@@ -190,6 +196,20 @@ def test_a_file_that_cannot_be_written_is_done_without(runs: Path) -> None:
     assert values(runs) == [10, 11, 12, 13]
 
 
+def test_a_run_stored_while_folders_are_listed_stays(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that listed the folders before does not take it for one that is gone."""
+    values(runs)
+    listed = list_runs(runs)
+    assert remember(store(runs, record({"kv_mib": [13]}, day=3))) is None
+    monkeypatch.setattr(history, "list_runs", lambda folder: listed)
+    values(runs)
+    with sqlite3.connect(history_file(runs)) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (4,)
+    connection.close()
+
+
 def test_many_writers_at_once_lose_nothing(runs: Path) -> None:
     """Six processes put five runs each into a history that several of them make."""
     script = (
@@ -210,6 +230,39 @@ def test_many_writers_at_once_lose_nothing(runs: Path) -> None:
     assert connection.execute("SELECT count(*) FROM points WHERE value = 100").fetchone() == (30,)
     connection.close()
     assert values(runs).count(100) == 30
+
+
+def test_each_side_of_an_ab_is_a_point(runs: Path) -> None:
+    """With its own build, until its folder goes; the whole is none, nor is it read twice."""
+    values(runs)
+    two = ab_example.ab(2)
+    folder = AbFolder.create(runs, "scenarioB", dt.datetime(2026, 11, 3, tzinfo=dt.UTC))
+    sides = {
+        side: msgspec.structs.replace(
+            two.side(side), id=f"{folder.folder.id}-{side}", info=Info(build=side)
+        )
+        for side in SIDES
+    }
+    folder.write_record(msgspec.structs.replace(two, **sides))
+    read = read_history(runs, parse_selector("kv_mib"))
+    found = [point for point in read.points if "/" in point.run.folder]
+    assert [point.run.info.build for point in found] == ["baseline", "candidate"]
+    assert [point.run.id for point in found] == [sides[side].id for side in SIDES]
+    assert [len(point.samples) for point in found] == [2, 2]
+    assert (read.runs, read.unreadable) == (5, ())
+    shutil.rmtree(folder.path)
+    assert read_history(runs, parse_selector("kv_mib")).runs == 3
+
+
+def test_a_side_is_taken_up_at_once(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like any run, under the history of the folder of runs."""
+    values(runs)
+    folder = AbFolder.create(runs, "scenarioB", dt.datetime(2026, 11, 3, tzinfo=dt.UTC))
+    folder.write_record(ab_example.ab(1))
+    assert [remember(folder.sides[side].path) for side in SIDES] == [None, None]
+    assert not list(folder.path.rglob("*.sqlite"))
+    monkeypatch.setattr(history, "read_record", lambda path: pytest.fail(f"read {path}"))
+    assert len(stored_runs(runs)) == 5
 
 
 def test_values_of_launches_that_failed_are_no_points(runs: Path) -> None:
