@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from benchsuite.cli.completing import complete_run
+from benchsuite.cli.examples import examples
+
 if TYPE_CHECKING:
     from benchsuite.metrics.catalogue import Scope
     from benchsuite.store.accept import Accepted
 
 
-@click.command("accept")
-@click.argument("run")
+@click.command(
+    "accept",
+    epilog=examples(
+        'benchsuite accept last --reason "first baseline of build b6000"',
+        "benchsuite accept last --metric kv_mib --reason 'the cache is Q8_0 now'",
+    ),
+)
+@click.argument("run", shell_complete=complete_run)
 @click.option(
     "--metric",
     "metrics",

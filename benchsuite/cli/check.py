@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
 from benchsuite.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -14,8 +16,12 @@ if TYPE_CHECKING:
     from benchsuite.scenario.workspace import Workspace
 
 
-@click.command("check", short_help="Check scenario and suite files without running them.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.command(
+    "check",
+    short_help="Check scenario and suite files without running them.",
+    epilog=examples("benchsuite check scenarios/mine.yaml", "benchsuite check"),
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_scenario)
 def command(files: tuple[str, ...]) -> int:
     """Check scenario and suite files without running them.
 

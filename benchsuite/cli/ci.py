@@ -6,14 +6,18 @@ from typing import Any
 
 import click
 
+from benchsuite.cli.examples import examples
 from benchsuite.cli.options import limit_options
 
 
 @click.command(
     "ci",
     short_help="Run a suite: many scenarios, one verdict, files for the service that runs it.",
-    epilog="Examples:  benchsuite ci pr   |   benchsuite ci pr --server ./llama-server   |   "
-    "benchsuite ci nightly --failed",
+    epilog=examples(
+        "benchsuite ci pr",
+        "benchsuite ci pr --server ./llama-server",
+        "benchsuite ci nightly --failed",
+    ),
 )
 @click.argument("suite", metavar="SUITE")
 @click.option("--server", metavar="PATH", help="The llama-server to launch.")

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.completing import complete_run
+from benchsuite.cli.examples import examples
 
-@click.command("diff")
-@click.argument("a")
-@click.argument("b", required=False)
+
+@click.command(
+    "diff",
+    epilog=examples(
+        "benchsuite diff git:main last",
+        "benchsuite diff RUN_A RUN_B --markdown",
+        "benchsuite diff last",
+    ),
+)
+@click.argument("a", shell_complete=complete_run)
+@click.argument("b", required=False, shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:

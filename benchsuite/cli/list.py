@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from benchsuite.cli.examples import examples
 from benchsuite.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 _WIDTH = 80
 
 
-@click.command("list", short_help="List the scenarios that can be run.")
+@click.command(
+    "list",
+    short_help="List the scenarios that can be run.",
+    epilog=examples("benchsuite list", "benchsuite list --json"),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def command(as_json: bool) -> int:
     """List the scenarios that can be run, the user's own before the shipped ones; then suites.

@@ -33,9 +33,14 @@ _COMMANDS = {
     "clean": "Remove stored runs by age, number or size.",
     "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
+    "completion": "Print what a shell needs to complete benchsuite's words.",
     "doctor": "Say whether this machine is fit to measure.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
+
+
+COMPLETE_VARIABLE = "_BENCHSUITE_COMPLETE"
+"""By which a shell asks for words, as what `benchsuite completion` prints has it."""
 
 
 class _LazyGroup(click.Group):
@@ -105,7 +110,12 @@ def run_command_line(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code; prints, never raises."""
     bisecting = _is_bisecting(sys.argv[1:] if argv is None else argv)
     try:
-        code = group.main(argv, prog_name="benchsuite", standalone_mode=False)
+        code = group.main(
+            argv,
+            prog_name="benchsuite",
+            standalone_mode=False,
+            complete_var=COMPLETE_VARIABLE,
+        )
     except click.exceptions.Exit as leave:
         code = leave.exit_code
     except (click.Abort, KeyboardInterrupt):

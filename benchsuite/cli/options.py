@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from benchsuite.cli.completing import complete_deployment
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -47,7 +49,13 @@ _LIMITS = (
 """How long waits may take."""
 
 _RUN = (
-    click.option("-d", "--deployment", metavar="NAME", help="A deployment of benchsuite.toml."),
+    click.option(
+        "-d",
+        "--deployment",
+        metavar="NAME",
+        help="A deployment of benchsuite.toml.",
+        shell_complete=complete_deployment,
+    ),
     click.option("--server", metavar="PATH", help="The llama-server to launch."),
     click.option("--model", metavar="PATH", help="The model (GGUF) to serve."),
     click.option("--url", metavar="URL", help="Attach to a running server instead."),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.examples import examples
+
 
 def _list_formats(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
@@ -19,8 +21,10 @@ def _list_formats(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.command(
     "report",
-    epilog="Examples:  benchsuite report --to run.csv   |   benchsuite report last"
-    " --format markdown --base git:origin/main",
+    epilog=examples(
+        "benchsuite report --to run.csv",
+        "benchsuite report last --format markdown --base git:origin/main",
+    ),
 )
 @click.argument("runs", nargs=-1, metavar="[RUN ...]")
 @click.option("--format", "format_name", metavar="NAME", help="Of the report; see --list.")

@@ -6,14 +6,26 @@ from typing import Any
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
 from benchsuite.cli.options import run_options
 
 
 @click.command(
-    epilog="Examples:  benchsuite run scenarioB   |   benchsuite run tag:m0 --server ./llama-server"
-    "   |   benchsuite run scenarioB --url http://127.0.0.1:8080"
+    epilog=examples(
+        "benchsuite run scenarioB",
+        "benchsuite run tag:m0 --server ./llama-server --trials 3",
+        "benchsuite run scenarioB --url http://127.0.0.1:8080 --api-key-env KEY",
+        "benchsuite run scenarioB --set cache-type-k=q8_0 --variant P --json -",
+    )
 )
-@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@click.argument(
+    "scenarios",
+    nargs=-1,
+    required=True,
+    metavar="SCENARIO...",
+    shell_complete=complete_scenario,
+)
 @run_options
 @click.option("--trials", type=click.IntRange(1), default=1, help="Fresh launches per variant.")
 @click.option("--out", metavar="DIR", help="Folder of runs; default .benchsuite/runs.")

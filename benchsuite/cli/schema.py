@@ -6,8 +6,14 @@ import json
 
 import click
 
+from benchsuite.cli.examples import examples
 
-@click.command("schema", short_help="Print a JSON Schema: of scenarios, suites or reports.")
+
+@click.command(
+    "schema",
+    short_help="Print a JSON Schema: of scenarios, suites or reports.",
+    epilog=examples("benchsuite schema > scenario.schema.json", "benchsuite schema report"),
+)
 @click.argument("what", type=click.Choice(["scenario", "suite", "report"]), default="scenario")
 def command(what: str) -> None:
     """Print the JSON Schema of scenarios, suites, or of `benchsuite report --format json`.

@@ -6,14 +6,24 @@ from typing import Any
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
+
 
 @click.command(
     "trend",
-    epilog='Examples:  benchsuite trend kv_mib   |   benchsuite trend \'ttft_ms{session="A",'
-    'turn="2"}\' --scenario scenarioB --variant P',
+    epilog=examples(
+        "benchsuite trend kv_mib",
+        'benchsuite trend \'ttft_ms{session="A",turn="2"}\' --scenario scenarioB',
+    ),
 )
 @click.argument("selector")
-@click.option("--scenario", metavar="S", help="Only runs of this scenario.")
+@click.option(
+    "--scenario",
+    metavar="S",
+    help="Only runs of this scenario.",
+    shell_complete=complete_scenario,
+)
 @click.option("-d", "--deployment", metavar="NAME", help="Only runs on this deployment.")
 @click.option("--variant", metavar="V", help="Only this variant.")
 @click.option("--machine", metavar="NAME", help="Only runs on this machine.")

@@ -186,13 +186,15 @@ async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None
     with stoppable() as stopped, guarded(run.prepared) as guard, closing(vector_journal):
         prompts = None
         vectors = RunVectors(run.prepared.plan, vector_journal, partial(_stored, run))
-        for variant, trial in _launches(run.prepared.plan):
+        launches = _launches(run.prepared.plan)
+        for number, (variant, trial) in enumerate(launches, 1):
             if prompts is None or run.prepared.plan.deployment.attached:
                 prompts = PromptBook(_nonce(run.prepared.plan))
             context = RunContext(
                 run.prepared.plan, folder, journal.write, run.progress, prompts, vectors
             )
-            run.progress.launch(_words(run.prepared.plan, variant, trial))
+            words = _words(run.prepared.plan, variant, trial)
+            run.progress.launch(words, (number, len(launches)))
             outcome = await drive_one(run, context, guard, variant, trial)
             outcome = vectors.settle(variant, outcome)
             run.outcomes.append(outcome)

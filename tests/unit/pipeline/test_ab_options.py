@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchsuite.errors import UsageError
+from benchsuite.pipeline.ab import pairs_ahead
 from benchsuite.pipeline.ab_command import read_ab_options
 
 
@@ -75,3 +76,11 @@ def test_a_tolerance_may_be_given() -> None:
     """With or without its sign."""
     assert read_ab_options(_given(tolerance="7.5%")).rules.latency_percent == 7.5
     assert read_ab_options(_given(tolerance="20")).rules.latency_percent == 20
+
+
+@pytest.mark.parametrize(
+    ("pair", "planned", "pairs"), [(1, None, 5), (5, None, 5), (6, None, 10), (2, 20, 20)]
+)
+def test_time_is_told_up_to_the_next_look(pair: int, planned: int | None, pairs: int) -> None:
+    """So many pairs come until something may be decided."""
+    assert pairs_ahead(pair, planned) == pairs
