@@ -13,6 +13,7 @@ from benchsuite.report.html.series import Request, kv_mib, requests_of, thin
 from benchsuite.units import format_number
 
 _NOTHING = "-"
+_MOST_IDLE = 16  # of more slots only those that served are shown
 
 
 def launch_blocks(
@@ -38,7 +39,7 @@ def launch_blocks(
         ]
     spans = [r for r in requests if r.span is not None]
     if spans:
-        blocks.append(_slots(spans, f"slots-{number}", limits))
+        blocks.append(_slots(spans, launch.server.slots or 0, f"slots-{number}", limits))
     points = evidence.memory.get(place, ())
     if points:
         blocks.append(_memory(points, kv_mib(record, place), f"memory-{number}", limits))
@@ -107,10 +108,11 @@ def _rest_ms(request: Request) -> float | None:
     return max(0.0, request.e2e_ms - request.prefill_ms - request.decode_ms)
 
 
-def _slots(requests: Sequence[Request], name: str, limits: Limits) -> Chart:
+def _slots(requests: Sequence[Request], count: int, name: str, limits: Limits) -> Chart:
     kept = requests[: limits.spans]
     note = "" if len(kept) == len(requests) else f"The first {len(kept)} of {len(requests)} requests."
-    slots = sorted({r.slot for r in kept if r.slot is not None})
+    idle = range(count) if count <= _MOST_IDLE else ()
+    slots = sorted({*idle, *(r.slot for r in kept if r.slot is not None)})
     rows = [f"slot {slot}" for slot in slots]
     if any(r.slot is None for r in kept):
         rows.append("slot not known")

@@ -33,6 +33,11 @@ BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9691a", "#1b9e77", "#c0649a", "#
 MOST_NAMES = 24
 """More names than this are not written below an axis; the pointer and the table tell them."""
 
+_MOST_DOTS = 60  # of more points in a curve none is marked
+
+_LEGEND = ".bk-item .bk-label { color: var(--text) !important; }"
+"""Bokeh reads a legend's colours before it stands in the page, where it knows none of ours."""
+
 _MATH = re.compile(r"\$\$|\\[(\[)\]]")
 
 
@@ -146,7 +151,8 @@ def lines(
     for (key, (x, y)), colour in zip(curves.items(), colours, strict=False):
         source = ColumnDataSource({"x": list(x), "y": list(y)})
         drawn = plot.line("x", "y", line_color=colour, line_width=2, source=source)
-        dots = plot.scatter("x", "y", size=5, color=colour, source=source)
+        seen = 1.0 if len(x) <= _MOST_DOTS else 0.0  # the pointer finds them all the same
+        dots = plot.scatter("x", "y", size=5, color=colour, alpha=seen, source=source)
         tips = [(key, f"@y{{0,0.00}} {unit}"), ("at", "@x{0.00} s")]
         plot.add_tools(HoverTool(renderers=[dots], tooltips=tips))
         items.append((key, [drawn, dots]))
@@ -314,6 +320,7 @@ def _legend(plot: figure, items: Sequence[tuple[str, Sequence[Any]]]) -> None:
             margin=0,
             padding=2,
             spacing=10,
+            stylesheets=[_LEGEND],
         ),
         "above",
     )

@@ -6,6 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Launch, RunRecord
 from benchsuite.model.verdict import GateResult
 from benchsuite.report.estimates import estimate_words
@@ -34,7 +37,6 @@ from benchsuite.report.matrix import matrix_rows
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_rows
 from benchsuite.store.baselines import Baselines
-from benchsuite.metrics.catalogue import CATALOGUE
 
 _TONES: dict[str, Tone] = {
     "pass": "good",
@@ -49,6 +51,8 @@ _TONES: dict[str, Tone] = {
     "not applicable": "dim",
 }
 _WORST = ("error", "fail", "xpass", "inconclusive", "xfail", "pass", "not applicable")
+_OF_VARIANT = re.compile(r"variant ([^:]+): (.*)", re.DOTALL)
+_MOST_REASONS = 12
 _ERROR_LINE = re.compile(
     r"assert|error|fail|abort|fatal|exception|terminate|signal|out of memory|CUDA", re.IGNORECASE
 )
@@ -144,7 +148,11 @@ def _verdict_blocks(record: RunRecord, evidence: Evidence) -> Iterator[Block]:
     reasons = verdict.reasons if verdict is not None else ()
     if reasons:
         tone: Tone = "bad" if verdict is not None and verdict.exit_code not in (0, 3) else "doubt"
-        yield Listing(reasons, tone)
+        told = alike(reasons)
+        yield Listing(told[:_MOST_REASONS], tone)
+        if len(told) > _MOST_REASONS:
+            more = told[_MOST_REASONS:]
+            yield Fold(f"{len(more)} more reasons", (Listing(more, tone),))
     elif verdict is not None:
         yield Words("Every gate that applies and blocks has passed.")
     differs = tuple(dict.fromkeys(d for gate in record.gates for d in gate.differs))
@@ -178,6 +186,21 @@ def _verdict_blocks(record: RunRecord, evidence: Evidence) -> Iterator[Block]:
         yield Listing(tuple(dict.fromkeys(warnings)))
 
 
+def alike(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Reasons that differ in their variant alone, as one each: `variants B, S: ...`."""
+    found: dict[str, list[str]] = {}
+    for reason in reasons:
+        match = _OF_VARIANT.fullmatch(reason)
+        name, rest = (match[1], match[2]) if match is not None else ("", reason)
+        found.setdefault(rest, []).append(name)
+    return tuple(
+        rest
+        if names == [""]
+        else f"variant{'' if len(names) == 1 else 's'} {', '.join(names)}: {rest}"
+        for rest, names in found.items()
+    )
+
+
 def _gate_blocks(record: RunRecord, limits: Limits) -> Iterator[Block]:
     gates = sorted(record.gates, key=_rank)
     if not gates:
@@ -197,17 +220,22 @@ def _rank(gate: GateResult) -> tuple[bool, int]:
 
 
 def _gate_table(caption: str, gates: Sequence[GateResult], limits: Limits) -> Table:
-    left_out = len(gates) - limits.rows
-    heads = ("gate", "variant", "outcome", "expected", "observed", "reason")
+    """A row for each gate in all variants in which it came out alike."""
+    rows: dict[object, tuple[GateResult, list[str]]] = {}
+    for gate in gates:
+        key = msgspec.structs.replace(gate, variant="")
+        rows.setdefault(msgspec.json.encode(key), (gate, []))[1].append(gate.variant)
+    made = [_gate_row(gate, variants) for gate, variants in rows.values()]
+    left_out = len(made) - limits.rows
     return Table(
         caption,
-        heads,
-        tuple(_gate_row(gate) for gate in gates[: limits.rows]),
-        f"{left_out:,} more gates are in the run's record." if left_out > 0 else "",
+        ("gate", "variants", "outcome", "expected", "observed", "reason"),
+        tuple(made[: limits.rows]),
+        f"{left_out:,} more rows are in the run's record." if left_out > 0 else "",
     )
 
 
-def _gate_row(gate: GateResult) -> tuple[Cell, ...]:
+def _gate_row(gate: GateResult, variants: Sequence[str]) -> tuple[Cell, ...]:
     advises = gate.level == "advise" and gate.outcome in ("fail", "inconclusive", "xpass")
     told = f"advises: {gate.outcome}" if advises else gate.outcome
     if gate.state is not None and gate.state not in ("same", gate.outcome):
@@ -220,7 +248,7 @@ def _gate_row(gate: GateResult) -> tuple[Cell, ...]:
         estimate = estimate_words(gate.estimate, limit=gate.against == "number")
     return (
         Cell(gate.metric, code=True, aside=gate.rule),
-        Cell(gate.variant),
+        Cell(", ".join(variants)),
         Cell(told, sort=_rank(gate)[1], tone="doubt" if advises else _TONES[gate.outcome]),
         Cell(gate.expected or "-"),
         Cell(gate.observed or "-"),

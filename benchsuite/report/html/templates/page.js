@@ -10,12 +10,11 @@
     items.delete(plot.id);
     plot.replaceChildren();
     const views = await Bokeh.embed.embed_item(JSON.parse(data.textContent), plot);
-    const list = views.roots ?? Object.values(views);
-    for (const view of list) {
+    for (const view of views.roots) {
+      if (view.model.toolbar === undefined) continue; // notifications are a root of their own
       drawn.push(view);
-      if (!matchMedia("(pointer: fine)").matches) continue;
       const box = view.model.toolbar.tools.find((tool) => tool.type === "BoxZoomTool");
-      if (box) box.active = true;
+      if (box && matchMedia("(pointer: fine)").matches) box.active = true;
     }
     plot.dataset.drawn = "yes";
   }
@@ -61,6 +60,7 @@
   for (const fold of document.querySelectorAll("details")) {
     fold.addEventListener("toggle", () => { if (fold.open) drawIn(fold); });
   }
+  for (const log of document.querySelectorAll("pre.log")) log.scrollTop = log.scrollHeight;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   drawIn(document);
 })();
