@@ -11,9 +11,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
 @click.option("--html", metavar="FILE", help="Write the diff as one HTML file too.")
-def command(
-    a: str, b: str | None, as_json: bool, as_markdown: bool, html: str | None
-) -> int:
+def command(a: str, b: str | None, as_json: bool, as_markdown: bool, html: str | None) -> int:
     """Show what changed from A to B.
 
     Each is a run (a path, the beginning of its id, or `last`), a baseline folder, or git:REV,

@@ -81,7 +81,9 @@ def read_evidence(run: Path) -> Evidence:
     """
     found = read_beside(run, JOURNAL_FILE)
     if found is None:
-        return Evidence(notes=(f"there is no {JOURNAL_FILE} beside the record: no plots over time",))
+        return Evidence(
+            notes=(f"there is no {JOURNAL_FILE} beside the record: no plots over time",)
+        )
     return parse_evidence(found[0])
 
 

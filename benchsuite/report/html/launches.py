@@ -61,17 +61,13 @@ def _tokens(requests: Sequence[Request], name: str, limits: Limits) -> Chart:
     total = cached + sum(r.evaluated or 0 for r in requests)
     unknown = sum(r.cached is None or r.evaluated is None for r in requests)
     says = f"Stacked bars: of {total:,} prompt tokens in {len(requests)} requests {cached:,} cached"
-    rows = [
-        (Cell(r.name), _count(r.cached), _count(r.evaluated), _count(r.output)) for r in kept
-    ]
+    rows = [(Cell(r.name), _count(r.cached), _count(r.evaluated), _count(r.output)) for r in kept]
     return Chart(
         name,
         "Prompt tokens by request: cached and evaluated",
         says + (f"; of {unknown} requests not known" if unknown else ""),
         plots.stacked(name, [r.name for r in kept], parts, (plots.GREEN, plots.ORANGE), "tokens"),
-        Table(
-            "Tokens by request", ("request", "cached", "evaluated", "output"), tuple(rows), note
-        ),
+        Table("Tokens by request", ("request", "cached", "evaluated", "output"), tuple(rows), note),
         note,
     )
 
@@ -110,7 +106,9 @@ def _rest_ms(request: Request) -> float | None:
 
 def _slots(requests: Sequence[Request], count: int, name: str, limits: Limits) -> Chart:
     kept = requests[: limits.spans]
-    note = "" if len(kept) == len(requests) else f"The first {len(kept)} of {len(requests)} requests."
+    note = (
+        "" if len(kept) == len(requests) else f"The first {len(kept)} of {len(requests)} requests."
+    )
     idle = range(count) if count <= _MOST_IDLE else ()
     slots = sorted({*idle, *(r.slot for r in kept if r.slot is not None)})
     rows = [f"slot {slot}" for slot in slots]
@@ -153,9 +151,7 @@ def _bar(
         columns[key].append(value)
 
 
-def _memory(
-    points: Sequence[MemoryPoint], kv: float | None, name: str, limits: Limits
-) -> Chart:
+def _memory(points: Sequence[MemoryPoint], kv: float | None, name: str, limits: Limits) -> Chart:
     kept = thin(points, limits.samples)
     note = ""
     if len(kept) < len(points):
@@ -174,7 +170,9 @@ def _memory(
     if kv is not None:
         says += f"; KV {format_number(kv)} MiB"
     at = range(0, len(kept), max(1, -(-len(kept) // 40)))
-    rows = [(Cell(f"{kept[i].at_s:.2f}"), _mib(kept[i].anon_mib), _mib(kept[i].rss_mib)) for i in at]
+    rows = [
+        (Cell(f"{kept[i].at_s:.2f}"), _mib(kept[i].anon_mib), _mib(kept[i].rss_mib)) for i in at
+    ]
     table_note = "" if len(rows) == len(kept) else f"{len(rows)} of {len(points):,} samples."
     heads = ("s", "anonymous MiB", "resident MiB")
     level = None if kv is None else ("KV, by the log", kv)
@@ -198,4 +196,3 @@ def _ms(value: float | None) -> Cell:
 
 def _mib(value: float | None) -> Cell:
     return Cell(_NOTHING, sort="") if value is None else Cell(f"{value:,.1f}", sort=value)
-

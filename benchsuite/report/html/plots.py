@@ -208,7 +208,14 @@ def dots(name: str, rows: Sequence[tuple[str, str, Sequence[float]]], unit: str)
             source=box,
         )
         middle = plot.scatter(
-            "mid", "row", marker="dash", angle=1.5708, size=18, line_width=3, color=colour, source=box
+            "mid",
+            "row",
+            marker="dash",
+            angle=1.5708,
+            size=18,
+            line_width=3,
+            color=colour,
+            source=box,
         )
         flat = ColumnDataSource(
             {
@@ -266,7 +273,9 @@ def history(
     )
     for at in changes:
         plot.add_layout(
-            Span(location=at, dimension="height", line_color=ORANGE, line_dash="dashed", line_width=2)
+            Span(
+                location=at, dimension="height", line_color=ORANGE, line_dash="dashed", line_width=2
+            )
         )
     return _item(plot, name)
 

@@ -178,9 +178,7 @@ def _verdict_blocks(record: RunRecord, evidence: Evidence) -> Iterator[Block]:
         *evidence.notes,
     ]
     if record.machine_state is not None:
-        warnings += [
-            f"{one.fact}: {one.sentence}" for one in record.machine_state.warnings
-        ]
+        warnings += [f"{one.fact}: {one.sentence}" for one in record.machine_state.warnings]
     if warnings:
         yield Words("Warnings:", "doubt")
         yield Listing(tuple(dict.fromkeys(warnings)))
@@ -494,4 +492,3 @@ def run_command(record: RunRecord) -> str:
     if record.fingerprint.seed:
         words += ["--seed", str(record.fingerprint.seed)]
     return shlex.join(words)
-

@@ -39,9 +39,7 @@ def trend_page(selector: str, series: Sequence[Series]) -> Page:
     left_out = len(order) - _MOST_SERIES
     note = f"{left_out} more series without a plot: narrow the selector." if left_out > 0 else ""
     count = f"{len(series)} series" if len(series) != 1 else "1 series"
-    sections = [
-        _section(one, number, series) for number, one in enumerate(order[:_MOST_SERIES])
-    ]
+    sections = [_section(one, number, series) for number, one in enumerate(order[:_MOST_SERIES])]
     return Page(
         title=f"History of {selector}",
         kicker="benchsuite trend",
