@@ -26,6 +26,7 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of scenario files.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
+    "report": "Write stored runs as JSON, CSV, a pull-request comment and other formats.",
     "trend": "Show the history of a metric over all stored runs, and where it changed.",
     "clean": "Remove stored runs by age, number or size.",
     "inspect": "Show what a saved log, a running server or a model file tells.",

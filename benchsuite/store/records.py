@@ -10,6 +10,7 @@ import datetime as dt
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
@@ -220,20 +221,21 @@ def read_record(path: Path) -> RunRecord:
     return _decode_record(_read_bytes(path), str(path))
 
 
-def find_run(text: str, runs_folder: Path) -> Path:
+def find_run(text: str, runs_folder: Path, *, with_ab: bool = False) -> Path:
     """The run that a user means.
 
     Args:
         text: A path (folder, `record.json`, archive), `last`, a run's folder name, or the first
             characters of its id.
         runs_folder: Where runs live.
+        with_ab: Whether a run of two sides (`benchsuite ab`) may be meant.
 
     Raises:
         UsageError: No run, or more than one, is meant.
     """
     if text not in ("", "last") and _exists(Path(text)):
         return Path(text)
-    runs = list_runs(runs_folder)
+    runs = list_runs(runs_folder, with_ab=with_ab)
     if text == "last":
         if not runs:
             raise UsageError("there is no run yet", where=str(runs_folder), hint=_RUN_HINT)
@@ -262,15 +264,17 @@ def _exists(path: Path) -> bool:
 _RUN_HINT = "make one with `benchsuite run SCENARIO`"
 
 
-def list_runs(runs_folder: Path) -> list[Path]:
-    """The run folders that hold something to read, oldest first."""
+def list_runs(runs_folder: Path, *, with_ab: bool = False) -> list[Path]:
+    """The run folders that hold something to read, oldest first; of `benchsuite ab` on demand."""
     if not runs_folder.is_dir():
         return []
     runs = [
         path
         for path in runs_folder.iterdir()
         if ((path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists())
-        and not (path / "candidate").is_dir()  # two sides of `benchsuite ab`, see `store/ab.py`
+        and (
+            with_ab or not (path / "candidate").is_dir()
+        )  # two sides of `benchsuite ab`, see `store/ab.py`
     ]
     # names begin with the second; within one, the file system's clock decides
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
@@ -328,7 +332,10 @@ def _recover_record(path: Path) -> RunRecord:
         raise ConfigError(
             "the run was killed before it measured anything", where=str(path), hint=_RUN_HINT
         )
-    note = f"the run was killed before its record was written; this was read from {path.name}"
+    note = (
+        f"the run was killed before its record was written; this was read from {path.name}, "
+        f"which ends after {_end_words(seen.get(KIND_LAUNCH, []), seen.get(KIND_MEASUREMENT, []))}"
+    )
     return msgspec.structs.replace(
         record,
         launches=tuple(seen.get(KIND_LAUNCH, ())),
@@ -338,6 +345,17 @@ def _recover_record(path: Path) -> RunRecord:
         interrupted=True,
         warnings=(*record.warnings, note),
     )
+
+
+def _end_words(launches: Sequence[Launch], measurements: Sequence[Measurement]) -> str:
+    """Where a journal ends: after how much, and what was measured last."""
+    counts = f"{len(launches)} launches and {len(measurements)} measurements"
+    if not measurements:
+        return counts
+    last = measurements[-1]
+    labels = ", ".join(f"{key} {value}" for key, value in sorted(last.labels.items()))
+    what = f"{last.name} ({labels})" if labels else last.name
+    return f"{counts}, the last one {what} of variant {last.variant}, trial {last.trial}"
 
 
 def read_beside(run: Path, name: str) -> tuple[bytes, str] | None:

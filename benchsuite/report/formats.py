@@ -1,0 +1,57 @@
+"""Every format of `benchsuite report`; a new one is a module with a function, and a line here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from benchsuite.errors import UsageError
+from benchsuite.report.csv import render_csv
+from benchsuite.report.json import render_report_json
+from benchsuite.report.report_input import Entry as Entry
+from benchsuite.report.report_input import Format as Format
+from benchsuite.report.report_input import Part as Part
+from benchsuite.report.report_input import ReportInput as ReportInput
+
+_DECLARED = (
+    Format(
+        "json",
+        ".json",
+        "everything that was seen; `benchsuite schema report` describes it",
+        render_report_json,
+    ),
+    Format("csv", ".csv", "one row a measurement", render_csv),
+)
+
+FORMATS: dict[str, Format] = {one.name: one for one in _DECLARED}
+"""Name -> format, in the order in which help shows them."""
+
+
+def format_named(name: str) -> Format:
+    """The format of this name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    found = FORMATS.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, FORMATS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else None
+        raise UsageError(f"no format '{name}'; there are {', '.join(FORMATS)}", hint=hint)
+    return found
+
+
+def format_of_file(file_name: str, formats: Sequence[Format] = tuple(_DECLARED)) -> Format:
+    """The format that the end of a file name tells; of several the one with the longest suffix.
+
+    Raises:
+        UsageError: No format has such files.
+    """
+    fitting = [one for one in formats if file_name.lower().endswith(one.suffix)]
+    if not fitting:
+        ends = ", ".join(f"{one.suffix} ({one.name})" for one in formats)
+        raise UsageError(
+            f"the end of '{file_name}' tells no format; there are {ends}",
+            hint="or name the format: --format NAME --to FILE",
+        )
+    return max(fitting, key=lambda one: len(one.suffix))
