@@ -13,6 +13,13 @@ from benchsuite.report.report_input import Format as Format
 from benchsuite.report.report_input import Part as Part
 from benchsuite.report.report_input import ReportInput as ReportInput
 
+
+def _render_html(given: ReportInput) -> str:
+    from benchsuite.report.html.run_page import render_html  # plots take a second to import
+
+    return render_html(given)
+
+
 _DECLARED = (
     Format(
         "json",
@@ -21,6 +28,7 @@ _DECLARED = (
         render_report_json,
     ),
     Format("csv", ".csv", "one row a measurement", render_csv),
+    Format("html", ".html", "one page with plots, in a file that needs no network", _render_html),
 )
 
 FORMATS: dict[str, Format] = {one.name: one for one in _DECLARED}

@@ -13,6 +13,20 @@ import msgspec
 Tone = Literal["", "good", "bad", "doubt", "dim"]
 """How a text is coloured; the text says it too."""
 
+TONES: dict[str, Tone] = {
+    "pass": "good",
+    "fail": "bad",
+    "error": "bad",
+    "xpass": "bad",
+    "server failed": "bad",
+    "machine failed": "bad",
+    "inconclusive": "doubt",
+    "interrupted": "doubt",
+    "xfail": "dim",
+    "not applicable": "dim",
+}
+"""Of outcomes of gates and runs."""
+
 
 class Cell(msgspec.Struct, frozen=True):
     """One cell of a table."""
@@ -31,6 +45,7 @@ class Table(msgspec.Struct, frozen=True):
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""  # what was left out
+    cards: bool = False  # with long texts: on a phone each row is a card
 
 
 class Words(msgspec.Struct, frozen=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from benchsuite.report.diff import NOISE_PERCENT, Diff, Row, summary
 from benchsuite.report.html.blocks import Block, Cell, Listing, Page, Section, Table, Tone, Words
-from benchsuite.report.html.page import render
+from benchsuite.report.html.limits import Limits
+from benchsuite.report.html.page import fitting
 
 _TONES: dict[str, Tone] = {
     "regressed": "bad",
@@ -15,22 +17,21 @@ _TONES: dict[str, Tone] = {
     "new": "doubt",
     "improved": "good",
 }
-_MOST_ROWS = 2000
 
 
 def render_diff_html(found: Diff) -> str:
     """A diff as an HTML file."""
-    return render(diff_page(found))
+    return fitting(partial(diff_page, found))
 
 
-def diff_page(found: Diff) -> Page:
+def diff_page(found: Diff, limits: Limits) -> Page:
     """A diff as a page."""
     exact = [row for row in found.rows if not row.noisy]
     noisy = [row for row in found.rows if row.noisy]
     noise = f"Memory and latency, {NOISE_PERCENT:g}% and more apart: advice only"
     sections = [
-        Section("changed", "What changed", tuple(_changed(exact, "Changed series"))),
-        Section("noisy", "Noisy values", tuple(_changed(noisy, noise))),
+        Section("changed", "What changed", tuple(_changed(exact, "Changed series", limits))),
+        Section("noisy", "Noisy values", tuple(_changed(noisy, noise, limits))),
         Section("differs", "What differs", tuple(_differs(found))),
     ]
     return Page(
@@ -46,16 +47,17 @@ def diff_page(found: Diff) -> Page:
     )
 
 
-def _changed(rows: Sequence[Row], caption: str) -> Iterator[Block]:
+def _changed(rows: Sequence[Row], caption: str, limits: Limits) -> Iterator[Block]:
     if not rows:
         return
     heads = ("series", "variant", "state", "baseline", "candidate", "what and since when")
-    left_out = len(rows) - _MOST_ROWS
+    left_out = len(rows) - limits.rows
     yield Table(
         caption,
         heads,
-        tuple(_row(row) for row in rows[:_MOST_ROWS]),
+        tuple(_row(row) for row in rows[: limits.rows]),
         f"{left_out:,} more rows: benchsuite diff --json has them all." if left_out > 0 else "",
+        cards=True,
     )
 
 
@@ -79,8 +81,10 @@ def _row(row: Row) -> tuple[Cell, ...]:
 
 def _differs(found: Diff) -> Iterator[Block]:
     if found.failed:
+        yield Words("Launches that failed:", "bad")
         yield Listing(found.failed, "bad")
     if found.differs:
+        yield Words("Between the two:")
         yield Listing(found.differs)
     if found.notes:
         yield Words("Notes:")

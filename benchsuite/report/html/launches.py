@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchsuite.model.record import Launch, RunRecord
 from benchsuite.report.html import plots
-from benchsuite.report.html.blocks import Block, Cell, Chart, Table, Words
+from benchsuite.report.html.blocks import Block, Cell, Chart, Fold, Table, Words
 from benchsuite.report.html.evidence import Evidence, MemoryPoint
 from benchsuite.report.html.limits import Limits
+from benchsuite.report.html.run_tables import gate_rank
 from benchsuite.report.html.series import Request, kv_mib, requests_of, thin
 from benchsuite.units import format_number
 
 _NOTHING = "-"
+_WORST_HELD = 4  # outcomes ranked before this deserve a look first
 _MOST_IDLE = 16  # of more slots only those that served are shown
 
 
 def launch_blocks(
-    record: RunRecord, launch: Launch, evidence: Evidence, number: int, limits: Limits
+    record: RunRecord, launch: Launch, evidence: Evidence, name: str, limits: Limits
 ) -> list[Block]:
     """What is to be seen of a launch.
 
@@ -25,7 +27,7 @@ def launch_blocks(
         record: With the launch's measurements.
         launch: Of it.
         evidence: From the journal.
-        number: Unique in the page, for names.
+        name: Unique in the page, for the names of its plots.
         limits: How much is shown.
     """
     requests = requests_of(record, launch, evidence)
@@ -34,15 +36,15 @@ def launch_blocks(
     blocks: list[Block] = []
     if alone:
         blocks += [
-            _tokens(alone, f"tokens-{number}", limits),
-            _times(alone, f"times-{number}", limits),
+            _tokens(alone, f"tokens-{name}", limits),
+            _times(alone, f"times-{name}", limits),
         ]
     spans = [r for r in requests if r.span is not None]
     if spans:
-        blocks.append(_slots(spans, launch.server.slots or 0, f"slots-{number}", limits))
+        blocks.append(_slots(spans, launch.server.slots or 0, f"slots-{name}", limits))
     points = evidence.memory.get(place, ())
     if points:
-        blocks.append(_memory(points, kv_mib(record, place), f"memory-{number}", limits))
+        blocks.append(_memory(points, kv_mib(record, place), f"memory-{name}", limits))
     if not blocks:
         blocks.append(Words("Nothing was measured that a plot could show.", "dim"))
     return blocks
@@ -196,3 +198,41 @@ def _ms(value: float | None) -> Cell:
 
 def _mib(value: float | None) -> Cell:
     return Cell(_NOTHING, sort="") if value is None else Cell(f"{value:,.1f}", sort=value)
+
+
+def launches_blocks(
+    record: RunRecord, evidence: Evidence, prefix: str, limits: Limits
+) -> Iterator[Block]:
+    """The launches, those first whose gates did not pass where there are too many."""
+    driven = [one for one in record.launches if one.server.kind != "none"]
+    if not driven:
+        return
+    bad = {g.variant for g in record.gates if gate_rank(g)[1] < _WORST_HELD}
+    chosen = sorted(driven, key=lambda one: one.variant not in bad)[: limits.launches]
+    chosen.sort(key=driven.index)
+    if len(chosen) < len(driven):
+        yield Words(
+            f"Plots of {len(chosen)} of {len(driven)} launches, those first whose gates did not "
+            "pass; the others are in the run's record.",
+            "dim",
+        )
+    start = next((one for one in chosen if one.variant in bad), chosen[0])
+    for number, launch in enumerate(chosen):
+        trial = f", trial {launch.trial}" if record.trials > 1 else ""
+        head = f"Variant {launch.variant}{trial}{_launch_facts(launch)}"
+        blocks = launch_blocks(record, launch, evidence, f"{prefix}{number}", limits)
+        yield Fold(head, tuple(blocks), is_open=launch is start)
+
+
+def _launch_facts(launch: Launch) -> str:
+    server = launch.server
+    words = []
+    if server.slots is not None:
+        words.append(f"{server.slots} slot{'' if server.slots == 1 else 's'}")
+    if server.n_ctx_slot is not None:
+        words.append(f"{server.n_ctx_slot:,} cells each")
+    if server.kv_unified is not None:
+        words.append("unified KV" if server.kv_unified else "KV by slot")
+    if launch.failure is not None:
+        words.append(f"failed: {launch.failure.kind}")
+    return f": {', '.join(words)}" if words else ""

@@ -15,11 +15,12 @@ class Limits(msgspec.Struct, frozen=True):
     rows: int = 400  # of a table
     dots: int = 300  # values of one row of a distribution
     lines: int = 60  # of an excerpt from a log
+    series: int = 24  # of a history, with a plot
 
     def halved(self) -> Limits:
         """Half of everything, though never nothing."""
-        return Limits(*(max(4, value // 2) for value in msgspec.structs.astuple(self)))
+        return Limits(*(max(2, value // 2) for value in msgspec.structs.astuple(self)))
 
 
-STEPS = 4
+STEPS = 6
 """So often a page that is too large is made anew with half of everything."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from importlib import resources
 
@@ -15,6 +16,7 @@ import jinja2
 import markupsafe
 
 from benchsuite.report.html.blocks import Page, charts_of
+from benchsuite.report.html.limits import STEPS, Limits
 from benchsuite.report.layout import safe
 
 MOST_BYTES = 2 * 1024 * 1024
@@ -47,11 +49,27 @@ def render(page: Page) -> str:
     template = _environment().get_template("page.html")
     return template.render(
         page=page,
-        style=markupsafe.Markup(_asset("page.css")),  # noqa: S704  # our own file
-        scripts=[markupsafe.Markup(script) for script in scripts],  # noqa: S704  # ours and Bokeh's
-        items=[(c.name, markupsafe.Markup(c.item)) for c in charts],  # noqa: S704  # `plots._item`
-        policy=markupsafe.Markup(_policy(scripts)),  # noqa: S704  # words and base64
+        style=markupsafe.Markup(_asset("page.css")),  # our own file
+        scripts=[markupsafe.Markup(script) for script in scripts],  # ours, Bokeh's
+        items=[(c.name, markupsafe.Markup(c.item)) for c in charts],  # by `plots`
+        policy=markupsafe.Markup(_policy(scripts)),  # words and base64
     )
+
+
+def fitting(make: Callable[[Limits], Page]) -> str:
+    """The whole file as text, with less and less in it until it is small enough.
+
+    Args:
+        make: The page within limits.
+    """
+    limits = Limits()
+    text = render(make(limits))
+    for _ in range(STEPS):
+        if len(text.encode()) <= MOST_BYTES:
+            break
+        limits = limits.halved()
+        text = render(make(limits))
+    return text
 
 
 def _policy(scripts: list[str]) -> str:

@@ -12,20 +12,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bokeh.core.types import ID
 from bokeh.embed import json_item
 from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
+    DataRange1d,
     HoverTool,
-    Legend,
-    LegendItem,
     PanTool,
     ResetTool,
-    Span,
     WheelZoomTool,
 )
+from bokeh.models.annotations.geometry import Span
+from bokeh.models.annotations.legends import Legend, LegendItem
 from bokeh.plotting import figure
 from bokeh.resources import Resources
+
+from benchsuite.report.html.series import quantile
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9691a", "#1b9e77", "#c0649a", "#8a8a8a"
 """Each at least 3:1 against both backgrounds of the page."""
@@ -43,7 +46,7 @@ _MATH = re.compile(r"\$\$|\\[(\[)\]]")
 
 def library() -> str:
     """BokehJS: one script."""
-    (script, *_rest) = [
+    (script,) = [
         text for text in Resources(mode="inline", components=["bokeh"]).js_raw if len(text) > 10_000
     ]
     return str(script)
@@ -76,18 +79,17 @@ def stacked(
         f"{key}_told": ["not known" if v is None else f"{v:,.6g} {unit}" for v in values]
         for key, values in parts.items()
     }
-    plot = _figure(x_range=bars, y_axis_label=unit)
+    plot = _figure(x_range=bars, y_range=DataRange1d(start=0), y_axis_label=unit)
     source = ColumnDataSource({"bar": bars, **columns, **told})
     keys = list(parts)
     drawn = plot.vbar_stack(keys, x="bar", width=0.8, color=list(colours), source=source)
     plot.add_tools(
         HoverTool(
-            renderers=drawn,
+            renderers=list(drawn),
             tooltips=[("", "@bar"), *((key, f"@{{{key}_told}}") for key in keys)],
         )
     )
     _legend(plot, [(key, [bar]) for key, bar in zip(keys, drawn, strict=True)])
-    plot.y_range.start = 0
     _names_below(plot, bars)
     return _item(plot, name)
 
@@ -146,7 +148,11 @@ def lines(
         unit: Of the values.
         level: Name and value of a level line.
     """
-    plot = _figure(x_axis_label="seconds since the launch's first sample", y_axis_label=unit)
+    plot = _figure(
+        x_axis_label="seconds since the launch's first sample",
+        y_range=DataRange1d(start=0),
+        y_axis_label=unit,
+    )
     items = []
     for (key, (x, y)), colour in zip(curves.items(), colours, strict=False):
         source = ColumnDataSource({"x": list(x), "y": list(y)})
@@ -165,7 +171,6 @@ def lines(
         plot.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         items.append((key, [drawn]))
     _legend(plot, items)
-    plot.y_range.start = 0
     return _item(plot, name)
 
 
@@ -177,8 +182,6 @@ def dots(name: str, rows: Sequence[tuple[str, str, Sequence[float]]], unit: str)
         rows: Row, side (`baseline` or `candidate`) and values.
         unit: Of the values.
     """
-    from benchsuite.report.html.series import quantile
-
     names = [row for row, _, _ in rows]
     plot = _figure(
         y_range=list(reversed(names)), x_axis_label=unit, height=110 + 30 * min(len(rows), 16)
@@ -327,7 +330,6 @@ def _legend(plot: figure, items: Sequence[tuple[str, Sequence[Any]]]) -> None:
             border_line_color=None,
             background_fill_alpha=0,
             margin=0,
-            padding=2,
             spacing=10,
             stylesheets=[_LEGEND],
         ),
@@ -345,5 +347,5 @@ def _names_below(plot: figure, names: Sequence[str]) -> None:
 
 def _item(plot: figure, name: str) -> str:
     """The figure as JSON that may stand in a script element."""
-    text = json.dumps(json_item(plot, name), separators=(",", ":"))
+    text = json.dumps(json_item(plot, ID(name)), separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -10,7 +10,7 @@ from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import format_series
 from benchsuite.model.record import Launch, RunRecord
 from benchsuite.report.html.evidence import Evidence, MemoryPoint, Place, Span
-from benchsuite.store.baselines import Baselines, samples_by_variant
+from benchsuite.store.baselines import Baselines, SeriesValues, samples_by_variant
 
 LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms", "decode_tokens_per_second")
 """The latencies whose distributions are shown, of turns and completes."""
@@ -37,8 +37,7 @@ class Dots(msgspec.Struct, frozen=True):
 
     variant: str
     side: str  # `baseline` or `candidate`
-    values: tuple[float, ...]
-    of: str  # what a value is of: a request of a launch
+    values: tuple[float, ...]  # one a request and launch
 
 
 def request_words(labels: dict[str, str]) -> str:
@@ -129,8 +128,28 @@ def _height(point: MemoryPoint) -> float:
     return point.anon_mib or point.rss_mib or 0.0
 
 
-def distributions(record: RunRecord, baselines: Baselines | None, name: str) -> list[Dots]:
-    """The values of a latency by variant, the baseline's before the candidate's.
+def against_run(record: RunRecord, other: RunRecord, name: str) -> list[Dots]:
+    """The values of a latency by variant, those of another run as the baseline's before each.
+
+    Args:
+        record: The candidate.
+        other: The baseline.
+        name: Of the latency; see `LATENCIES`.
+    """
+    own, theirs = (samples_by_variant(r.measurements) for r in (record, other))
+    found = []
+    for variant in dict.fromkeys([*own, *theirs]):
+        for side, values in (
+            ("baseline", _values(theirs.get(variant, {}), name)),
+            ("candidate", _values(own.get(variant, {}), name)),
+        ):
+            if values:
+                found.append(Dots(variant, side, values))
+    return found
+
+
+def against_baselines(record: RunRecord, baselines: Baselines | None, name: str) -> list[Dots]:
+    """The values of a latency by variant, the stored baseline's before the candidate's.
 
     Args:
         record: The candidate.
@@ -149,13 +168,12 @@ def distributions(record: RunRecord, baselines: Baselines | None, name: str) -> 
         if file is not None and same:
             stored = _values(file.metrics.get(variant, {}), name)
             if stored:
-                found.append(Dots(variant, "baseline", stored, "request of a launch"))
-        found.append(Dots(variant, "candidate", values, "request of a launch"))
+                found.append(Dots(variant, "baseline", stored))
+        found.append(Dots(variant, "candidate", values))
     return found
 
 
-def _values(series: object, name: str) -> tuple[float, ...]:
-    assert isinstance(series, dict)
+def _values(series: SeriesValues, name: str) -> tuple[float, ...]:
     return tuple(
         float(sample.value)
         for text, samples in series.items()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from benchsuite.report.html import plots
 from benchsuite.report.html.blocks import Block, Cell, Chart, Listing, Page, Section, Table, Words
-from benchsuite.report.html.page import render
+from benchsuite.report.html.limits import Limits
+from benchsuite.report.html.page import fitting
 from benchsuite.report.trend import Row, Series
 from benchsuite.report.trend_text import (
     change_words,
@@ -14,10 +17,8 @@ from benchsuite.report.trend_text import (
     nothing_words,
     series_title,
 )
+from benchsuite.stats.change_points import MIN_POINTS
 from benchsuite.units import format_number
-
-_MOST_SERIES = 24
-_MOST_ROWS = 300
 
 
 def render_trend_html(selector: str, series: Sequence[Series]) -> str:
@@ -27,25 +28,28 @@ def render_trend_html(selector: str, series: Sequence[Series]) -> str:
         selector: As asked for.
         series: At least one; those with changes are shown first.
     """
-    return render(trend_page(selector, series))
+    return fitting(partial(trend_page, selector, series))
 
 
-def trend_page(selector: str, series: Sequence[Series]) -> Page:
+def trend_page(selector: str, series: Sequence[Series], limits: Limits) -> Page:
     """Series as a page."""
-    order = sorted(series, key=lambda one: not one.changes)
+    order = sorted(series, key=lambda one: (not one.changes, -_measured(one)))
     changed = sum(bool(one.changes) for one in series)
     worse = any(change.worse for one in series for change in one.changes)
     runs = {row.run.id for one in series for row in one.rows}
-    left_out = len(order) - _MOST_SERIES
+    few = any(_is_short(one) for one in series)
+    left_out = len(order) - limits.series
     note = f"{left_out} more series without a plot: narrow the selector." if left_out > 0 else ""
     count = f"{len(series)} series" if len(series) != 1 else "1 series"
-    sections = [_section(one, number, series) for number, one in enumerate(order[:_MOST_SERIES])]
+    sections = [
+        _section(one, number, series, limits) for number, one in enumerate(order[: limits.series])
+    ]
     return Page(
         title=f"History of {selector}",
         kicker="benchsuite trend",
         verdict=Cell(
-            "changes" if changed else "no changes",
-            tone="bad" if worse else "doubt" if changed else "good",
+            "changes" if changed else "too few runs" if few else "no changes",
+            tone="bad" if worse else "doubt" if changed else "" if few else "good",
             aside=f"{count}, {changed} with changes, over {len(runs)} runs. {note}".strip(),
         ),
         facts=(),
@@ -53,12 +57,21 @@ def trend_page(selector: str, series: Sequence[Series]) -> Page:
     )
 
 
-def _section(series: Series, number: int, shown: Sequence[Series]) -> Section:
-    blocks = tuple(_blocks(series, number))
+def _measured(series: Series) -> int:
+    return sum(bool(row.samples) for row in series.rows)
+
+
+def _is_short(series: Series) -> bool:
+    """Whether too few runs measured it to tell a change from noise."""
+    return series.assume in ("memory", "latency") and _measured(series) < MIN_POINTS
+
+
+def _section(series: Series, number: int, shown: Sequence[Series], limits: Limits) -> Section:
+    blocks = tuple(_blocks(series, number, limits))
     return Section(f"series-{number}", series_title(series, shown), blocks)
 
 
-def _blocks(series: Series, number: int) -> Iterator[Block]:
+def _blocks(series: Series, number: int, limits: Limits) -> Iterator[Block]:
     if series.changes:
         worse = any(change.worse for change in series.changes)
         told = [f"{change_words(series, c)}; differs: {differs_words(c)}" for c in series.changes]
@@ -69,8 +82,8 @@ def _blocks(series: Series, number: int) -> Iterator[Block]:
         yield Words(nothing_words(series))
     rows = list(enumerate(series.rows, start=1))
     at_changes = {i for change in series.changes for i in (change.first, change.last)}
-    if len(rows) > _MOST_ROWS:
-        newest = len(rows) - _MOST_ROWS
+    if len(rows) > limits.rows:
+        newest = len(rows) - limits.rows
         kept = [(i, row) for i, row in rows if i > newest or i - 1 in at_changes]
     else:
         kept = rows
@@ -82,12 +95,12 @@ def _blocks(series: Series, number: int) -> Iterator[Block]:
         note,
     )
     drawn = [(i, row) for i, row in kept if row.value is not None]
-    if not drawn:  # texts
+    if len(drawn) < 2:  # texts, or nothing to see
         yield table
         return
     name = f"trend-{number}"
     values = [row.value for _, row in drawn]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "x": [i for i, _ in drawn],
         "y": values,
         "run": [f"{row.run.id} {row.run.started_at[:16]}" for _, row in drawn],
