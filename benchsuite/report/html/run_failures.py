@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from benchsuite.model.ab import SIDES, AbRecord
-from benchsuite.model.record import RunRecord
+from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.report.failures import forensic_words
-from benchsuite.report.html.blocks import Block, Facts, Lines, Listing, Words
+from benchsuite.report.html.blocks import Block, Facts, Fold, Lines, Listing, Words
 from benchsuite.report.html.limits import Limits
 
 _ERROR_LINE = re.compile(
@@ -18,44 +18,51 @@ _ERROR_LINE = re.compile(
 
 
 def failure_blocks(record: RunRecord, limits: Limits, of: str = "") -> Iterator[Block]:
-    """Each launch that failed, with what is left of it.
+    """Each launch that failed, with what is left of it; the first one's open.
 
     Args:
         record: With its launches.
         limits: How much is shown.
         of: Said before each, where the record is one side of two.
     """
-    for launch in record.launches:
-        failure = launch.failure
-        if failure is None:
-            continue
+    failed = [(launch, launch.failure) for launch in record.launches if launch.failure is not None]
+    for number, (launch, failure) in enumerate(failed):
         expected = launch.variant in record.excused
         head = f"{of}variant {launch.variant}, trial {launch.trial}: {failure.message}"
         head = head[0].upper() + head[1:]
         yield Words(head + (" (expected)" if expected else ""), "dim" if expected else "bad")
-        pairs = [("kind", failure.kind), ("step", failure.step), ("hint", failure.hint or "")]
-        left = failure.forensics
-        if left is not None:
-            how = "" if left.signal is None else f"signal {left.signal}"
-            how = f"exit code {left.exit_code}" if left.exit_code is not None else how
-            pairs += [("how it ended", how)]
-        pairs += [("unknown because of it", ", ".join(failure.unknowable))]
-        shown = tuple((name, value) for name, value in pairs if value)
-        if shown:
-            yield Facts(shown)
-        told = tuple(forensic_words(failure))
-        if told:
-            yield Listing(told)
-        if left is not None and left.backtrace:
-            frames = left.backtrace[: limits.lines]
-            yield Lines("Backtrace, innermost first", frames)
-        if failure.last_lines:
-            last = failure.last_lines[-limits.lines :]
-            marked = frozenset(i for i, line in enumerate(last) if _is_error(line))
-            place = f", {launch.log}" if launch.log else ""
-            yield Lines(f"Last lines of the server's log{place}", last, marked)
-        elif left is not None and left.errors:
-            yield Lines("Lines of the log that report an error", left.errors)
+        blocks = tuple(_remains(launch, failure, limits))
+        yield Fold("What is left of it, and its log", blocks, is_open=number == 0)
+
+
+def _remains(launch: Launch, failure: Failure, limits: Limits) -> Iterator[Block]:
+    """What is left of a server that failed."""
+    left = failure.forensics
+    how = ""
+    if left is not None and left.exit_code is not None:
+        how = f"exit code {left.exit_code}"
+    elif left is not None and left.signal is not None:
+        how = f"signal {left.signal}"
+    pairs = (
+        ("kind", failure.kind),
+        ("step", failure.step),
+        ("how it ended", how),
+        ("hint", failure.hint or ""),
+        ("unknown because of it", ", ".join(failure.unknowable)),
+    )
+    yield Facts(tuple((name, value) for name, value in pairs if value))
+    told = tuple(forensic_words(failure))
+    if told:
+        yield Listing(told)
+    if left is not None and left.backtrace:
+        yield Lines("Backtrace, innermost first", left.backtrace[: limits.lines])
+    if failure.last_lines:
+        last = failure.last_lines[-limits.lines :]
+        marked = frozenset(i for i, line in enumerate(last) if _is_error(line))
+        place = f", {launch.log}" if launch.log else ""
+        yield Lines(f"Last lines of the server's log{place}", last, marked)
+    elif left is not None and left.errors:
+        yield Lines("Lines of the log that report an error", left.errors)
 
 
 def _is_error(line: str) -> bool:

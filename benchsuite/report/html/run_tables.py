@@ -41,10 +41,10 @@ def gate_rank(gate: GateResult) -> tuple[bool, int]:
 
 def _gate_table(caption: str, gates: Sequence[GateResult], limits: Limits) -> Table:
     """A row for each gate in all variants in which it came out alike."""
-    rows: dict[object, tuple[GateResult, list[str]]] = {}
+    rows: dict[GateResult, tuple[GateResult, list[str]]] = {}
     for gate in gates:
         key = msgspec.structs.replace(gate, variant="")
-        rows.setdefault(msgspec.json.encode(key), (gate, []))[1].append(gate.variant)
+        rows.setdefault(key, (gate, []))[1].append(gate.variant)
     made = [_gate_row(gate, variants) for gate, variants in rows.values()]
     left_out = len(made) - limits.rows
     return Table(
