@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from benchsuite.metrics.catalogue import Scope
+    from benchsuite.store.accept import Accepted
 
 
 @click.command("accept")
@@ -42,19 +43,24 @@ def command(
     """Make the measurements of RUN the baseline of its deployment and scenario.
 
     RUN is a run folder, a record.json, an archive of a run from another machine, the beginning
-    of a run's id, or `last`. Refuses in CI, and refuses a run with failures that a baseline
-    cannot mend or that are not being accepted. All files change as one; where somebody else is
-    accepting, it waits for them and keeps what they took.
+    of a run's id, or `last`. Of a folder or archive of several runs, as a pipeline keeps them,
+    those that did not pass are accepted, the newest of each scenario and deployment.
+
+    Refuses in CI, and refuses a run with failures that a baseline cannot mend or that are not
+    being accepted. All files change as one; where somebody else is accepting, it waits for them
+    and keeps what they took.
     """
     import os
 
     from benchsuite.errors import UsageError
     from benchsuite.metrics.select import parse_selector
+    from benchsuite.pipeline.accept import chosen_runs
     from benchsuite.report.layout import safe
     from benchsuite.scenario.workspace import load_workspace
     from benchsuite.store.accept import accept
+    from benchsuite.store.archives import opened_runs
     from benchsuite.store.baselines import SCOPES
-    from benchsuite.store.records import find_run, read_record
+    from benchsuite.store.records import find_run
     from benchsuite.store.vectors import read_run_vectors
 
     workspace = load_workspace()
@@ -62,18 +68,28 @@ def command(
         selectors = [parse_selector(text) for text in metrics]
     except ValueError as error:
         raise UsageError(str(error)) from error
-    path = find_run(run, workspace.runs)
-    record = read_record(path)
-    done = accept(
-        record,
-        workspace.baselines,
-        reason=reason,
-        environ=os.environ,
-        metrics=selectors or None,
-        scopes=scopes or SCOPES,
-        drop_missing=drop_missing,
-        vectors=read_run_vectors(path),
-    )
+    with opened_runs(find_run(run, workspace.runs)) as paths:
+        chosen, left = chosen_runs(paths)
+        for words in left:
+            click.echo(safe(words))
+        for path, record in chosen:
+            done = accept(
+                record,
+                workspace.baselines,
+                reason=reason,
+                environ=os.environ,
+                metrics=selectors or None,
+                scopes=scopes or SCOPES,
+                drop_missing=drop_missing,
+                vectors=read_run_vectors(path),
+            )
+            _say(done, f"{record.scenario} on {record.fingerprint.deployment}")
+
+
+def _say(done: Accepted, place: str) -> None:
+    """What an `accept` wrote, a line each."""
+    from benchsuite.report.layout import safe
+
     for warning in done.warnings:
         click.echo(f"warning: {safe(warning)}", err=True)
     for dropped in done.dropped:
@@ -83,6 +99,5 @@ def command(
     for removed in done.removed:
         click.echo(f"removed {removed}")
     kept = f", {done.kept} kept from before" if done.kept else ""
-    place = f"{record.scenario} on {record.fingerprint.deployment}"
     told = "commit them" if done.files or done.removed else "the baseline has them already"
     click.echo(safe(f"accepted {done.values} values of {place}{kept}; {told}"))

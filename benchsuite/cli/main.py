@@ -23,7 +23,7 @@ _COMMANDS = {
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
     "check": "Check scenario files without running them.",
-    "schema": "Print the JSON Schema of scenario files.",
+    "schema": "Print the JSON Schema of scenario files, or of reports.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
     "report": "Write stored runs as JSON, CSV, a pull-request comment and other formats.",

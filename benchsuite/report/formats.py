@@ -6,8 +6,15 @@ import difflib
 from collections.abc import Sequence
 
 from benchsuite.errors import UsageError
+from benchsuite.report.comment import render_comment
 from benchsuite.report.csv import render_csv
+from benchsuite.report.github_action_benchmark import (
+    render_bigger_is_better,
+    render_smaller_is_better,
+)
 from benchsuite.report.json import render_report_json
+from benchsuite.report.openmetrics import render_openmetrics
+from benchsuite.report.pytest_benchmark import render_pytest_benchmark
 from benchsuite.report.report_input import Entry as Entry
 from benchsuite.report.report_input import Format as Format
 from benchsuite.report.report_input import Part as Part
@@ -29,6 +36,31 @@ _DECLARED = (
     ),
     Format("csv", ".csv", "one row a measurement", render_csv),
     Format("html", ".html", "one page with plots, in a file that needs no network", _render_html),
+    Format("markdown", ".md", "the body of a pull-request comment", render_comment),
+    Format(
+        "pytest-benchmark",
+        ".pytest-benchmark.json",
+        "times, for `pytest-benchmark compare`",
+        render_pytest_benchmark,
+    ),
+    Format(
+        "github-action-benchmark-smaller",
+        ".smaller.json",
+        "what should be small, for its tool customSmallerIsBetter",
+        render_smaller_is_better,
+    ),
+    Format(
+        "github-action-benchmark-bigger",
+        ".bigger.json",
+        "what should be big, for its tool customBiggerIsBetter",
+        render_bigger_is_better,
+    ),
+    Format(
+        "openmetrics",
+        ".openmetrics.txt",
+        "for Prometheus: values, gates and verdict at the time of each run",
+        render_openmetrics,
+    ),
 )
 
 FORMATS: dict[str, Format] = {one.name: one for one in _DECLARED}

@@ -390,7 +390,7 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
                 if inner is None:
                     return None
                 with archive.open(inner) as stream:
-                    return _read_member(stream, path), f"{path}:{inner}"
+                    return read_member(stream, path), f"{path}:{inner}"
         if path.suffix != ".json" and tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
                 inner = _member([m.name for m in tar.getmembers() if m.isfile()], path, name)
@@ -399,7 +399,7 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
                 member = tar.extractfile(inner)
                 if member is None:
                     raise ConfigError(f"'{inner}' is not a file", where=str(path))
-                return _read_member(member, path), f"{path}:{inner}"
+                return read_member(member, path), f"{path}:{inner}"
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
     return None
@@ -419,7 +419,12 @@ def _record_member(names: list[str], path: Path) -> str:
     return found[0]
 
 
-def _read_member(stream: IO[bytes], path: Path) -> bytes:
+def read_member(stream: IO[bytes], path: Path) -> bytes:
+    """The content of a file in an archive.
+
+    Raises:
+        ConfigError: It is longer than any record can be.
+    """
     data = stream.read(_MAX_RECORD_BYTES + 1)
     if len(data) > _MAX_RECORD_BYTES:
         raise ConfigError("a file in this archive is over 512 MiB", where=str(path))

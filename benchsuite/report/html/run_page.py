@@ -45,6 +45,7 @@ from benchsuite.store.baselines import Baselines
 
 _OF_VARIANT = re.compile(r"variant ([^:]+): (.*)", re.DOTALL)
 _MOST_REASONS = 12
+_OPEN = ("verdict", "failures")  # of several runs on a page
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -105,7 +106,7 @@ def _page(runs: Sequence[Shown], limits: Limits) -> Page:
     each = msgspec.structs.replace(limits, launches=max(1, limits.launches // len(runs)))
     for number, run in enumerate(runs):
         parts = _sections(run, f"r{number}-", each)
-        folds = tuple(Fold(part.title, part.blocks, part.name == "verdict") for part in parts)
+        folds = tuple(Fold(part.title, part.blocks, part.name in _OPEN) for part in parts)
         sections.append(Section(f"run-{number}", _title(run.record), folds))
     worst = max(runs, key=_badness)
     good = sum(_outcome(run.record) == "pass" for run in runs)
