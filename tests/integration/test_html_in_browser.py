@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benchsuite.model.record import RunRecord
 from tests import html_pages as pages
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="needs the Python package playwright (extra `test`)"
@@ -23,7 +27,7 @@ DRAWN = ".plot[data-drawn=yes]"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[playwright.Browser]:
+def browser() -> Iterator[Browser]:
     """One headless browser for all tests."""
     with playwright.sync_playwright() as player:
         found = player.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -34,7 +38,7 @@ def browser() -> Iterator[playwright.Browser]:
 class Tab:
     """A page that is open, with everything that it complained of or asked for."""
 
-    def __init__(self, browser: playwright.Browser, path: Path, **given: object) -> None:
+    def __init__(self, browser: Browser, path: Path, **given: Any) -> None:
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page = browser.new_page(**given)
@@ -49,7 +53,7 @@ class Tab:
         )
         self.own = path.as_uri()
 
-    def _heard(self, message: playwright.ConsoleMessage) -> None:
+    def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
@@ -82,7 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("name", ["plain", "crashed", "large"])
 def test_it_draws_and_fits(
-    browser: playwright.Browser, written: dict[str, Path], name: str, width: int, scheme: str
+    browser: Browser, written: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     """At any width and in both schemes: plots with ink, nothing wider than the window, silence."""
     tab = Tab(browser, written[name], viewport={"width": width, "height": 900}, color_scheme=scheme)
@@ -96,7 +100,7 @@ def test_it_draws_and_fits(
     tab.page.close()
 
 
-def test_a_heading_sorts(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_a_heading_sorts(browser: Browser, written: dict[str, Path]) -> None:
     """A click sorts by the column, a second one the other way, and screen readers are told."""
     tab = Tab(browser, written["crashed"])
     table = tab.page.locator("#gates table").first
@@ -115,7 +119,7 @@ def test_a_heading_sorts(browser: playwright.Browser, written: dict[str, Path]) 
     tab.page.close()
 
 
-def test_figures_sort_as_numbers(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_figures_sort_as_numbers(browser: Browser, written: dict[str, Path]) -> None:
     """9 comes before 10, and what was not measured last."""
     tab = Tab(browser, written["plain"])
     fold = tab.page.locator("#launches details.figures").first
@@ -128,7 +132,7 @@ def test_figures_sort_as_numbers(browser: playwright.Browser, written: dict[str,
     tab.page.close()
 
 
-def test_the_pointer_finds_figures(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_the_pointer_finds_figures(browser: Browser, written: dict[str, Path]) -> None:
     """Over a bar stand the request and its tokens."""
     tab = Tab(browser, written["plain"])
     plot = tab.page.locator("#tokens-0")
@@ -149,7 +153,7 @@ def test_the_pointer_finds_figures(browser: playwright.Browser, written: dict[st
     tab.page.close()
 
 
-def test_a_drag_zooms(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_a_drag_zooms(browser: Browser, written: dict[str, Path]) -> None:
     """A box drawn with the mouse becomes the whole plot."""
     tab = Tab(browser, written["plain"])
     plot = tab.page.locator("#memory-0")
@@ -174,7 +178,7 @@ def test_a_drag_zooms(browser: playwright.Browser, written: dict[str, Path]) -> 
     tab.page.close()
 
 
-def test_a_fold_draws_when_it_opens(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_a_fold_draws_when_it_opens(browser: Browser, written: dict[str, Path]) -> None:
     """Plots of the other launches are drawn at the click that shows them."""
     tab = Tab(browser, written["plain"])
     fold = tab.page.locator("#launches > details").nth(1)
@@ -187,7 +191,7 @@ def test_a_fold_draws_when_it_opens(browser: playwright.Browser, written: dict[s
     tab.page.close()
 
 
-def test_nothing_hostile_runs(browser: playwright.Browser, written: dict[str, Path]) -> None:
+def test_nothing_hostile_runs(browser: Browser, written: dict[str, Path]) -> None:
     """Whatever a model, a log or a file name says: no script, no element, no request."""
     tab = Tab(browser, written["hostile"])
     for fold in tab.page.locator("#launches > details").all():
@@ -204,7 +208,7 @@ def test_nothing_hostile_runs(browser: playwright.Browser, written: dict[str, Pa
 
 
 def test_an_injected_script_is_refused(
-    browser: playwright.Browser, written: dict[str, Path], tmp_path: Path
+    browser: Browser, written: dict[str, Path], tmp_path: Path
 ) -> None:
     """The second line of defence holds too: markup that got in all the same does not run."""
     text = written["plain"].read_text()

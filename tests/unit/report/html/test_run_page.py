@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchsuite.model.record import RunRecord
 from benchsuite.report.html import plots
 from benchsuite.report.html.evidence import MemoryPoint, parse_evidence
 from benchsuite.report.html.page import MOST_BYTES, shown
@@ -34,9 +35,8 @@ class Elements(HTMLParser):
         return [attrs for name, attrs in self.found if name == tag]
 
 
-def made(tmp_path: Path, run: object, **given: bool) -> str:
+def made(tmp_path: Path, run: RunRecord, **given: bool) -> str:
     """The page of a run with its journal."""
-    assert isinstance(run, pages.RunRecord)
     pages.write_journal(tmp_path, run)
     return pages.page(tmp_path, run, **given)
 
