@@ -44,7 +44,7 @@ from benchsuite.report.report_input import Entry, ReportInput
 from benchsuite.store.baselines import Baselines
 
 _OF_VARIANT = re.compile(r"variant ([^:]+): (.*)", re.DOTALL)
-_MOST_REASONS = 12
+_MOST_ITEMS = 12
 _OPEN = ("verdict", "failures")  # of several runs on a page
 
 
@@ -235,11 +235,7 @@ def _verdict_blocks(run: Shown) -> Iterator[Block]:
     reasons = verdict.reasons if verdict is not None else ()
     if reasons:
         tone: Tone = "bad" if verdict is not None and verdict.exit_code not in (0, 3) else "doubt"
-        told = alike(reasons)
-        yield Listing(told[:_MOST_REASONS], tone)
-        if len(told) > _MOST_REASONS:
-            more = told[_MOST_REASONS:]
-            yield Fold(f"{len(more)} more reasons", (Listing(more, tone),))
+        yield from _long(alike(reasons), "reasons", tone)
     elif verdict is not None:
         yield Words("Every gate that applies and blocks has passed.")
     differs = tuple(
@@ -270,7 +266,15 @@ def _verdict_blocks(run: Shown) -> Iterator[Block]:
         warnings += [f"{one.fact}: {one.sentence}" for one in record.machine_state.warnings]
     if warnings:
         yield Words("Warnings:", "doubt")
-        yield Listing(tuple(dict.fromkeys(warnings)))
+        yield from _long(tuple(dict.fromkeys(warnings)), "warnings")
+
+
+def _long(items: tuple[str, ...], name: str, tone: Tone = "") -> Iterator[Block]:
+    """A list whose end is folded away."""
+    yield Listing(items[:_MOST_ITEMS], tone)
+    if len(items) > _MOST_ITEMS:
+        more = items[_MOST_ITEMS:]
+        yield Fold(f"{len(more)} more {name}", (Listing(more, tone),))
 
 
 def alike(reasons: Sequence[str]) -> tuple[str, ...]:

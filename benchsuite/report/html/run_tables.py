@@ -78,32 +78,49 @@ def _gate_row(gate: GateResult, variants: Sequence[str]) -> tuple[Cell, ...]:
 
 
 def matrix_blocks(record: RunRecord, limits: Limits) -> Iterator[Block]:
-    """Exact values that gates look at, a column for each variant."""
+    """Exact values that gates look at, a column for each variant; equal ones folded away."""
     variants, rows = matrix_rows(record)
     if not rows:
         return
-    made = []
-    for i, (label, values) in enumerate(rows):
-        reference = values[0] if values else ""
+    gates, *values = rows
+    equal = [row for row in values if not _differs(row[1])]
+    unlike = [row for row in values if _differs(row[1])]
+    worst = (Cell(gates[0]), *(Cell(text, tone=TONES.get(text.lower(), "")) for text in gates[1]))
+    head = ("value", *variants)
+    note = f"“differs” is seen from variant {variants[0]}."
+    yield _matrix(
+        "Exact values that gates look at, by variant", head, [worst], unlike, note, limits
+    )
+    if equal:
+        words = "1 value" if len(equal) == 1 else f"{len(equal)} values"
+        table = _matrix("Equal in all variants", head, [], equal, "", limits)
+        yield Fold(f"{words} in which the variants do not differ", (table,))
+
+
+def _differs(values: Sequence[str]) -> bool:
+    return any(value.endswith((" *", "-")) for value in values)
+
+
+def _matrix(
+    caption: str,
+    head: tuple[str, ...],
+    first: list[tuple[Cell, ...]],
+    rows: Sequence[tuple[str, Sequence[str]]],
+    note: str,
+    limits: Limits,
+) -> Table:
+    made = list(first)
+    for label, values in rows[: limits.rows]:
         row = [Cell(label)]
         for value in values:
-            if i == 0:  # the gates' worst outcome
-                row.append(Cell(value, tone=TONES.get(value.lower(), "")))
-            else:
-                differs = value.endswith(" *")
-                text = f"{value.removesuffix(' *')} differs" if differs else value
-                row.append(Cell(text, tone="doubt" if differs and reference else ""))
+            differs = value.endswith(" *")
+            text = f"{value.removesuffix(' *')} differs" if differs else value
+            row.append(Cell(text, tone="doubt" if differs else ""))
         made.append(tuple(row))
-    left_out = len(made) - limits.rows
-    note = f"“differs” is seen from variant {variants[0]}."
+    left_out = len(rows) - limits.rows
     if left_out > 0:
-        note += f" {left_out:,} more rows are in the run's record."
-    yield Table(
-        "Exact values that gates look at, by variant",
-        ("", *variants),
-        tuple(made[: limits.rows]),
-        note,
-    )
+        note = f"{note} {left_out:,} more rows are in the run's record.".strip()
+    return Table(caption, head, tuple(made), note)
 
 
 def measured_blocks(
