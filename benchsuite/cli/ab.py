@@ -37,6 +37,11 @@ from benchsuite.cli.options import limit_options
     help="Run so many pairs of launches; default: until all is decided, 10 at most.",
 )
 @click.option(
+    "--exact",
+    is_flag=True,
+    help="Judge exact values, texts and cosines only; one pair unless --pairs says otherwise.",
+)
+@click.option(
     "--tolerance",
     default="10%",
     show_default=True,
@@ -54,8 +59,9 @@ def command(scenario: str, **given: Any) -> int:
 
     Sides differ in server, model, deployment or flags; two equal sides are an A/A run. Exact
     values, texts and cosines are decided by the first pair, memory by three, latency after 5 or
-    10. Stored baselines are not read, and everything blocks. Exit codes: 0 pass, 1 worse or
-    changed, 2 usage, 3 inconclusive, 4 a server failed, 5 the machine failed, 130 interrupted.
+    10. Stored baselines are not read, and everything blocks: with fewer --pairs than that, what is
+    not decided is inconclusive. --exact leaves memory and latency out. Exit codes: 0 pass, 1 worse
+    or changed, 2 usage, 3 inconclusive, 4 a server failed, 5 the machine failed, 130 interrupted.
     """
     from benchsuite.pipeline.ab_command import ab_command
 

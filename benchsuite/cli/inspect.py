@@ -46,6 +46,7 @@ def log(file: str, as_json: bool) -> int:
 )
 @click.argument("url", metavar="URL")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds the server's key.")
+@click.option("--ca", metavar="FILE", help="Certificates (PEM) that its https is verified by.")
 @click.option(
     "--idle-limit",
     type=click.FloatRange(0, min_open=True),
@@ -55,7 +56,9 @@ def log(file: str, as_json: bool) -> int:
     help="Seconds that a request may go without a byte.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def server(url: str, api_key_env: str | None, idle_limit: float, as_json: bool) -> int:
+def server(
+    url: str, api_key_env: str | None, ca: str | None, idle_limit: float, as_json: bool
+) -> int:
     """Show what a running llama-server says of itself over HTTP.
 
     Reads /health, /props, /slots and /metrics of builds of any era; nothing is generated and a
@@ -70,7 +73,7 @@ def server(url: str, api_key_env: str | None, idle_limit: float, as_json: bool) 
     from benchsuite.report.inspect_server import render_server, render_server_json
     from benchsuite.report.layout import style_for
 
-    found = inspect_server(url, api_key_env, os.environ, idle_limit)
+    found = inspect_server(url, api_key_env, os.environ, idle_limit, ca)
     if as_json:
         click.echo(render_server_json(found), nl=False)
     else:
@@ -117,6 +120,7 @@ def server(url: str, api_key_env: str | None, idle_limit: float, as_json: bool) 
     default="auto",
     help="auto by default.",
 )
+@click.option("--hash", "whole", is_flag=True, help="Read every byte for each file's SHA-256.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def model(
     file: str,
@@ -129,6 +133,7 @@ def model(
     batch_size: int,
     ubatch_size: int,
     flash_attn: str,
+    whole: bool,
     as_json: bool,
 ) -> int:
     """Show what KV memory and recurrent state a model needs with llama-server's flags.
@@ -158,7 +163,7 @@ def model(
         n_ubatch=ubatch_size,
         flash_attention=flash_attn != "off",
     )
-    found = inspect_model(file, settings)
+    found = inspect_model(file, settings, whole=whole)
     if as_json:
         click.echo(render_model_json(found), nl=False)
     else:

@@ -20,6 +20,7 @@ from benchsuite.errors import BenchsuiteError, ExitCode
 _COMMANDS = {
     "run": "Drive scenarios against a server and judge what was measured.",
     "ab": "Compare two servers in one run, launch by launch.",
+    "init": "Write a first configuration and scenario for one's own server.",
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
     "check": "Check scenario files without running them.",

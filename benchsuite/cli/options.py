@@ -52,7 +52,13 @@ _RUN = (
     click.option("--model", metavar="PATH", help="The model (GGUF) to serve."),
     click.option("--url", metavar="URL", help="Attach to a running server instead."),
     click.option(
+        "--model-name", metavar="NAME", help="The model meant, by the name that a router gives it."
+    ),
+    click.option(
         "--api-key-env", metavar="NAME", help="Variable that holds an attached server's key."
+    ),
+    click.option(
+        "--ca", metavar="FILE", help="Certificates (PEM) that an https server is verified by."
     ),
     click.option("--variant", "variants", multiple=True, metavar="V", help="Only this variant."),
     click.option(

@@ -9,19 +9,22 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from benchsuite.client.body import ChatParts, CompletionParts, completion_reply, copies_asked
 from benchsuite.client.fields import expect_object, read_piece, read_text
+from benchsuite.client.health import SOURCE as HEALTH
 from benchsuite.client.health import Health, parse_health
+from benchsuite.client.models import ServedModel, parse_models
 from benchsuite.client.prometheus import Exposition, parse_metrics
 from benchsuite.client.props import Props, parse_props
 from benchsuite.client.reply import Reply, Stopwatch
 from benchsuite.client.slots import Slot, parse_slots
 from benchsuite.client.sse import Event, EventReader
-from benchsuite.client.transport import RetiringTransport
+from benchsuite.client.transport import RetiringTransport, certificates, distrust
 from benchsuite.client.vectors import read_embedding, read_position
 from benchsuite.errors import (
     ConfigError,
@@ -60,6 +63,9 @@ class LlamaClient:
         api_key: Sent as a bearer token; None sends none.
         idle_seconds: How long a request may go without a byte (keep-alive comments count).
         pace: Awaited before each request; None sends at once.
+        model: A router's name for the model that is meant, as `model` of every request (build
+            10434 takes it from the body of a POST and from the query of a GET); None sends none.
+        ca: PEM file that an https server's certificate is verified by; None: the public ones.
     """
 
     def __init__(
@@ -69,10 +75,14 @@ class LlamaClient:
         api_key: str | None = None,
         idle_seconds: float = 60.0,
         pace: Pace | None = None,
+        model: str | None = None,
+        ca: str | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._idle_seconds = idle_seconds
         self._pace = pace
+        self._model = model
+        self._ca = ca
         self._http = self._connections(api_key)
 
     async def aclose(self) -> None:
@@ -101,7 +111,9 @@ class LlamaClient:
             base_url=self.base_url,
             headers=headers,
             timeout=httpx.Timeout(self._idle_seconds, connect=connect),
-            transport=RetiringTransport(verify=url.scheme == "https"),
+            transport=RetiringTransport(
+                verify=certificates(self._ca) if url.scheme == "https" else False
+            ),
             follow_redirects=False,
             trust_env=False,
         )
@@ -188,6 +200,10 @@ class LlamaClient:
         """The values of `/metrics` by name; None where the endpoint is off (501) or absent."""
         seen = await self.exposition()
         return None if seen is None else seen.counters()
+
+    async def served_models(self) -> tuple[ServedModel, ...]:
+        """The models that `/v1/models` lists: of a router all that it could serve."""
+        return parse_models(await self._json("GET", "/v1/models"))
 
     # text and tokens
 
@@ -368,6 +384,8 @@ class LlamaClient:
     async def _exchange(
         self, method: str, path: str, payload: Any = None, stamps: Stopwatch | None = None
     ) -> AsyncIterator[httpx.Response]:
+        if self._model is not None:
+            path, payload = _addressed(self._model, path, payload)
         content = None if payload is None else msgspec.json.encode(payload)
         headers = {} if payload is None else {"Content-Type": "application/json"}
         if self._pace is not None:
@@ -391,6 +409,13 @@ class LlamaClient:
                 hint="raise it with --idle-limit SECONDS if the server is only slow",
             ) from error
         except httpx.ConnectError as error:
+            why = distrust(error)
+            if why is not None:
+                raise ConfigError(
+                    f"the certificate of {self.base_url} is not trusted: {why}",
+                    hint="name the CA that signed it, a PEM file: --ca FILE, `ca` of the "
+                    "deployment, or the variable SSL_CERT_FILE",
+                ) from error
             raise ConnectionLostError(f"cannot connect to {self.base_url}: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
             raise ConfigError(f"cannot send to '{where}': {error}") from error
@@ -458,6 +483,15 @@ class LlamaClient:
         return RequestRefusedError(
             f"{where} answered {status}: {message}", status=status, kind=kind, hint=hint
         )
+
+
+def _addressed(model: str, path: str, payload: Any) -> tuple[str, Any]:
+    """A request to a router, with the name of the model that is to answer it."""
+    if isinstance(payload, dict):
+        return path, {"model": model, **payload}
+    if payload is None and path != HEALTH:  # which is the router's own
+        return f"{path}{'&' if '?' in path else '?'}model={quote(model, safe='')}", None
+    return path, payload
 
 
 def _checked(fields: Mapping[str, Any]) -> Mapping[str, Any]:

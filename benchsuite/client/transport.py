@@ -11,10 +11,13 @@ is never shared.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import AsyncIterator
 
 import httpx
+
+from benchsuite.errors import ConfigError
 
 REQUESTS_PER_CONNECTION = 90
 """Of the 100 after which cpp-httplib closes (`CPPHTTPLIB_KEEPALIVE_MAX_COUNT`)."""
@@ -66,7 +69,7 @@ class RetiringTransport(httpx.AsyncBaseTransport):
             context costs about 15 ms.
     """
 
-    def __init__(self, *, verify: bool) -> None:
+    def __init__(self, *, verify: bool | ssl.SSLContext) -> None:
         self._verify = verify
         self._free: list[_Lane] = []
 
@@ -107,3 +110,33 @@ class RetiringTransport(httpx.AsyncBaseTransport):
         """Close every free connection; busy ones close when their response does."""
         while self._free:
             await self._free.pop().transport.aclose()
+
+
+def certificates(ca: str | None) -> ssl.SSLContext:
+    """What a server's certificate is verified by.
+
+    Args:
+        ca: A file of PEM certificates to trust instead of the public ones; None: those that
+            `SSL_CERT_FILE` names, else the public ones.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds no certificate.
+    """
+    if ca is None:
+        return httpx.create_ssl_context(trust_env=True)
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except ssl.SSLError:
+        raise ConfigError("holds no certificate in PEM form", where=ca) from None
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", where=ca) from error
+
+
+def distrust(error: BaseException) -> str | None:
+    """Why the certificate was not trusted, where that is what an error comes of; else None."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLCertVerificationError):
+            return seen.verify_message or str(seen)
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -163,11 +163,7 @@ def _visible(
     listed: Sequence[GpuDevice], env: Mapping[str, str], our_env: Mapping[str, str]
 ) -> list[str]:
     """The UUIDs that CUDA shows to the server, in its order."""
-    outer = env.get(_OUTER_MASK)
-    if outer not in (None, "all", our_env.get(_OUTER_MASK)) and len(listed) > 1:
-        raise GpuError(
-            f"which GPUs the server's container sees ({_OUTER_MASK}={outer}) is not known here"
-        )
+    listed = _mounted(listed, env.get(_OUTER_MASK), our_env.get(_OUTER_MASK))
     alike = len({one.name for one in listed}) <= 1
     in_bus_order = alike or env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     mask = env.get("CUDA_VISIBLE_DEVICES")
@@ -189,6 +185,30 @@ def _visible(
         else:
             break  # CUDA stops at the first entry that is none
     return visible
+
+
+def _mounted(
+    listed: Sequence[GpuDevice], outer: str | None, ours: str | None
+) -> Sequence[GpuDevice]:
+    """The devices that the server's container has, by NVML's numbers or by UUID.
+
+    Where we are in a container with a mask of its own, `listed` is only what that one has, and the
+    numbers of another mask cannot be told.
+    """
+    if outer in (None, "all", ours) or len(listed) <= 1:
+        return listed
+    entries = [part.strip() for part in (outer or "").split(",")]
+    found = [
+        index
+        for index, one in enumerate(listed)
+        if any(one.uuid.startswith(entry) for entry in entries if entry.startswith("GPU-"))
+        or (str(index) in entries and ours in (None, "all"))
+    ]
+    if len(found) != len(entries):
+        raise GpuError(
+            f"which GPUs the server's container sees ({_OUTER_MASK}={outer}) is not known here"
+        )
+    return [listed[index] for index in found]
 
 
 def _need_order(in_bus_order: bool) -> None:

@@ -22,11 +22,12 @@ class LogFollower:
 
     Args:
         path: The log file.
+        model: A router's name for the model that is meant; empty where there is no router.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], model: str = "") -> None:
         self.path = Path(path)
-        self.reader = LogReader()
+        self.reader = LogReader(model)
         self.warnings: list[str] = []
         self._file: BinaryIO | None = None
         self._position = 0

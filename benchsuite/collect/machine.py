@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -38,15 +39,21 @@ def backend_kind(device: str) -> str:
     return match[0] if match else device
 
 
-def machine_name(environ: Mapping[str, str]) -> str:
-    """The machine's name: `$BENCHSUITE_MACHINE`, else made of CPU model and cores.
+def machine_name(environ: Mapping[str, str], gpus: Sequence[str] = ()) -> str:
+    """The machine's name: `$BENCHSUITE_MACHINE`, else made of CPU model, cores and GPUs.
 
     Never the hostname: pods and cloud machines change it while nothing else changes.
+
+    Args:
+        environ: For the variable.
+        gpus: Models of those that are used, one for each: `NVIDIA H200`. In any order.
     """
     named = environ.get(MACHINE_VARIABLE, "").strip()
     if named:
         return named
-    return f"{_cpu_model()}, {os.cpu_count() or 1} cores"
+    counts = sorted(Counter(gpus).items())
+    parts = [_cpu_model(), f"{os.cpu_count() or 1} cores"]
+    return ", ".join([*parts, *(f"{number} x {model}" for model, number in counts)])
 
 
 def _cpu_model() -> str:

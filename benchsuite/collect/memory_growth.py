@@ -51,7 +51,7 @@ class Growth:
             return
         self._last_ns = now_ns
         reading = sampler.read()
-        if reading is None or reading.anon_bytes is None:
+        if reading is None or not reading.anon_bytes or reading.anon_bytes < 0:
             self.readable = bool(self.readable)
             return
         self.readable = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from benchsuite.client.reply import Reply
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured, Value
@@ -99,6 +101,25 @@ def measure_copies(
         )
     return measured, unmeasured
 
+
+def of_no_log(missing: Unmeasured) -> Unmeasured:
+    """The same, where the server is attached and its log was not given: nobody's fault.
+
+    Args:
+        missing: What a request left untold; what the log would not tell either stays as it is.
+    """
+    if missing.name not in _OF_LOG or missing.outcome != "missing":
+        return missing
+    return msgspec.structs.replace(missing, reason=_NO_LOG, outcome="not_applicable")
+
+
+_OF_LOG = frozenset({"slot", "prompt_evaluations"})
+"""What only the log tells where the reply does not."""
+
+_NO_LOG = (
+    "the reply does not tell it, and the log of an attached server cannot be seen over HTTP; name "
+    "it with 'observe = { log = ... }'"
+)
 
 WARM_UP = "the request is one of warm-up, whose latency is left out"
 """Why the latency of some requests is not measured."""

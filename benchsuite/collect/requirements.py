@@ -107,6 +107,8 @@ def _context(
     share = total if facts.kv_unified else total // facts.slots
     if facts.model.n_ctx_train:
         share = min(share, facts.model.n_ctx_train)  # a slot is capped at it, and that is said
+    if facts.kind == "command" and not facts.model.n_ctx_train and n_ctx_slot < share:
+        return found  # its model, which may cap it, cannot be seen from here
     if not share <= n_ctx_slot < share + _CONTEXT_PADDING and not found:
         found.append(
             f"ctx-size: {total} over {facts.slots} slots ({_word(facts.kv_unified)}) makes "

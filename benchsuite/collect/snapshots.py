@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from benchsuite.collect.cgroup import CgroupReading, read_cgroup, server_place
 from benchsuite.collect.gpu import GpuMiss, GpuProbe, Server, cuda_devices
 from benchsuite.collect.log_follower import LogFollower
@@ -38,8 +40,14 @@ _MEMORY = (
     ("rss_peak_mib", "peak_bytes"),
     ("anon_mib", "anon_bytes"),
 )
-_OVER_HTTP = "the memory of an attached server cannot be seen over HTTP"
 _CGROUP = ("cgroup_mib", "cgroup_anon_mib")
+
+
+class Blind(msgspec.Struct, frozen=True):
+    """Why no process of a server can be seen."""
+
+    reason: str = "the memory of an attached server cannot be seen over HTTP"
+    outcome: Outcome = "not_applicable"
 
 
 class Snapshots:
@@ -54,6 +62,7 @@ class Snapshots:
         keep: The journal.
         owned: Whether we launched the server: what cannot be read is missing then, else it was
             declared observable and is inconclusive.
+        unseen: Why there are no `pids`; None where the server is seen over HTTP only.
         gpu: Asks NVML.
         root: What stands before `/proc` and the mounts of cgroups.
 
@@ -70,6 +79,7 @@ class Snapshots:
         log: LogFollower | None,
         keep: Keep,
         owned: bool,
+        unseen: Blind | None = None,
         gpu: GpuProbe | None = None,
         root: Path = Path("/"),
     ) -> None:
@@ -81,6 +91,7 @@ class Snapshots:
         self._unread: Outcome = "missing" if owned else "inconclusive"
         self._gpu = gpu or GpuProbe(load_nvml)
         self._root = root
+        self._blind = unseen or Blind()
         self._measured: list[Measurement] = []
         self._unmeasured: list[Unmeasured] = []
         self.sampler = None if pids is None else MemorySampler(pids, self._keep_reading)
@@ -104,7 +115,7 @@ class Snapshots:
             if value is not None:
                 self._add(metric, value, labels, STATUS if sys.platform == "linux" else "psutil")
             elif self.sampler is None:
-                self._miss(metric, labels, _OVER_HTTP, "not_applicable")
+                self._miss(metric, labels, self._blind.reason, self._blind.outcome)
             elif reading is None:
                 self._miss(metric, labels, "no process of the server could be read", self._unread)
             else:
@@ -112,7 +123,7 @@ class Snapshots:
 
     def _take_rollup(self, labels: dict[str, str], pids: Sequence[int]) -> None:
         if self._pids is None:
-            self._miss("pss_mib", labels, _OVER_HTTP, "not_applicable")
+            self._miss("pss_mib", labels, self._blind.reason, self._blind.outcome)
             return
         found = read_rollup(pids, self._root / "proc")
         if isinstance(found, RollupReading):
@@ -123,10 +134,11 @@ class Snapshots:
 
     def _take_cgroup(self, labels: dict[str, str], pids: Sequence[int]) -> None:
         if not pids:
-            why = _OVER_HTTP if self._pids is None else "no process of the server could be read"
-            outcome: Outcome = "not_applicable" if self._pids is None else self._unread
+            blind = Blind("no process of the server could be read", self._unread)
+            if self._pids is None:
+                blind = self._blind
             for metric in _CGROUP:
-                self._miss(metric, labels, why, outcome)
+                self._miss(metric, labels, blind.reason, blind.outcome)
             return
         place = server_place(pids[0], self._root)
         found = place if isinstance(place, Unreadable) else read_cgroup(place)
@@ -144,7 +156,7 @@ class Snapshots:
 
     def _take_gpu(self, labels: dict[str, str], pids: Sequence[int]) -> None:
         if self._pids is None:
-            self._miss("gpu_mib", labels, _OVER_HTTP, "not_applicable")
+            self._miss("gpu_mib", labels, self._blind.reason, self._blind.outcome)
             return
         if self._log is None:
             why = "only a server's log tells which GPUs it uses, and this one's cannot be seen"
@@ -171,6 +183,10 @@ class Snapshots:
                 self.warnings.append(found.warning)
 
     def _add(self, name: str, value: int, labels: dict[str, str], source: str) -> None:
+        if value <= 0:  # a running server holds something, so this was not read
+            why = f"{source} tells {value} bytes, which no running server has"
+            self._miss(name, labels, why, "inconclusive")
+            return
         unit = CATALOGUE[name].unit
         self._measured.append(
             Measurement(name, value / MIB, unit, self._variant, self._trial, labels, source=source)

@@ -17,9 +17,11 @@ from benchsuite.collect.load import measure_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
 from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
-from benchsuite.collect.requests import measure_copies, measure_reply
+from benchsuite.collect.requests import measure_copies, measure_reply, of_no_log
+from benchsuite.collect.restarts import counters_fell
+from benchsuite.collect.slot_tasks import SlotTasks
 from benchsuite.collect.slots import slot_of, timings_of
-from benchsuite.collect.snapshots import Snapshots
+from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.statuses import measure_status
 from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
 from benchsuite.errors import ServerLiedError
@@ -44,6 +46,7 @@ class Watch:
         pids: Gives the server's processes; None where they cannot be seen.
         keep: The journal.
         owned: Whether we launched the server; contradictions are errors then, else warnings.
+        unseen: Why there are no `pids`; None where the server is seen over HTTP only.
 
     Attributes:
         measurements: What was measured so far.
@@ -67,6 +70,7 @@ class Watch:
         pids: Callable[[], Sequence[int]] | None,
         keep: Keep,
         owned: bool,
+        unseen: Blind | None = None,
     ) -> None:
         self._client = client
         self._variant = variant
@@ -78,6 +82,7 @@ class Watch:
         self._seen_timings = 0
         self._seen_events = 0
         self._foreign: str | None = None
+        self._told = False  # whether counts were turned inconclusive
         self._lost = ""  # a request that failed after it may have been evaluated
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
@@ -87,9 +92,12 @@ class Watch:
         self.in_flight: list[tuple[dict[str, str], int | None]] = []
         self.growth = Growth()
         self.warm_ups = 0
-        self._snapshots = Snapshots(variant, trial, pids=pids, log=log, keep=keep, owned=owned)
+        self._snapshots = Snapshots(
+            variant, trial, pids=pids, log=log, keep=keep, owned=owned, unseen=unseen
+        )
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
+        self._tasks = SlotTasks()
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -100,6 +108,7 @@ class Watch:
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
+        await self._check_busy([])
         if self._log is not None:
             self._log.poll()
             self._seen_timings = len(self._log.reader.timings)
@@ -121,8 +130,21 @@ class Watch:
             self.add(found)
         if self._foreign is not None:
             self._distrust_counts(self._foreign)
+            self._told = True
         self.warnings += self._snapshots.warnings
         self._snapshots.warnings.clear()
+
+    def doubt(self, reason: str) -> None:
+        """Take what was counted for inconclusive; the first reason stays."""
+        self._foreign = self._foreign or reason
+
+    def distrust(self, reason: str) -> None:
+        """Doubt what was counted, once sampling has ended."""
+        if self._told:
+            self.warnings.append(reason)
+        else:
+            self.doubt(reason)
+            self._distrust_counts(reason)
 
     def sending(self, labels: dict[str, str], slot: int | None) -> None:
         """Remember a request until its reply comes."""
@@ -185,6 +207,7 @@ class Watch:
             self.measurements += measured
             self.unmeasured += unmeasured
         await self._check_counters(settled, batch)
+        await self._check_busy(_slots_used(batch, slots) + [None] * (len(settled) - len(batch)))
         await self._check_health([one for one in settled if isinstance(one, Refused)])
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
@@ -218,6 +241,7 @@ class Watch:
             self._counters = await self._client.metrics() or self._counters
         elif load.served:
             await self._check_counters(load.served, load.served)
+        await self._check_busy(_slots_used(load.served, slots) + [None] * len(load.refused))
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
@@ -271,6 +295,7 @@ class Watch:
             self._trial,
             warm_up=served.warm_up,
         )
+        unmeasured = self._of_log(unmeasured)
         self.warm_ups += served.warm_up
         if served.wanted_slot is not None and slot is None:
             reason = (
@@ -323,13 +348,12 @@ class Watch:
             self._trial,
         )
         self.measurements.extend(measured)
-        self.unmeasured.extend(unmeasured)
+        self.unmeasured.extend(self._of_log(unmeasured))
         evaluations, why = await self._evaluations(served)
         name, labels = "prompt_evaluations", served.labels
         if evaluations is None:
-            self.unmeasured.append(
-                Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
-            )
+            missing = Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
+            self.unmeasured += self._of_log([missing])
             return
         unit = CATALOGUE[name].unit
         self.measurements.append(
@@ -337,6 +361,10 @@ class Watch:
                 name, evaluations, unit, self._variant, self._trial, labels, source="log new prompt"
             )
         )
+
+    def _of_log(self, unmeasured: list[Unmeasured]) -> list[Unmeasured]:
+        unseen = self._log is None and not self._owned
+        return [of_no_log(one) for one in unmeasured] if unseen else unmeasured
 
     async def _evaluations(self, served: Served) -> tuple[int | None, str]:
         """How many slots evaluated the prompt of a request, or why that is not known."""
@@ -400,10 +428,34 @@ class Watch:
             return  # how much was counted of a request that failed half-way is not told
         replies = [served.reply for served in batch]
         problems = contradictions_with_counters(before, self._counters, replies)
-        if problems and self._owned:
+        fell = None if self._owned else counters_fell(before, self._counters)
+        if fell is not None:
+            self.doubt(fell)
+        elif problems and self._owned:
             self._contradiction(f"after {settled[-1].words}: {problems[0]}")
         elif problems:
-            self._foreign = f"someone else uses this server: {problems[0]}"
+            self.doubt(f"someone else uses this server: {problems[0]}")
+
+    async def _check_busy(self, ours: Sequence[int | None]) -> None:
+        """Look whether an attached server is at work though all of our requests were answered."""
+        if self._owned or self._foreign is not None or self.in_flight:
+            return
+        deadline = time.monotonic() + _LOG_WAIT_SECONDS  # a slot is freed just after its reply
+        while True:
+            slots = await self._client.slots()
+            busy = [slot.id for slot in slots or () if slot.is_busy]
+            if not busy:
+                others = self._tasks.look(slots, ours)
+                if others is not None:
+                    self.doubt(others)
+                return
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
+        self.doubt(
+            f"someone else uses this server: slot {busy[0]} of /slots is busy, and none of our "
+            "requests is under way"
+        )
 
     def _contradiction(self, sentence: str) -> None:
         if self._owned:
@@ -430,3 +482,9 @@ class Watch:
             trial=self._trial,
             labels=measurement.labels,
         )
+
+
+def _slots_used(batch: Sequence[Served], slots: Sequence[int | None]) -> list[int | None]:
+    """The slots that our requests have used; None for each that is not known."""
+    copies = [copy.slot for served in batch for copy in served.reply.copies]
+    return [*slots, *copies]

@@ -28,6 +28,7 @@ from benchsuite.gate.sides import (
     Answer,
     Question,
     answer,
+    is_noisy,
     logs_words,
     pairs_words,
 )
@@ -36,7 +37,6 @@ from benchsuite.gate.words import rule_words
 from benchsuite.model.ab import (
     BASELINE,
     CANDIDATE,
-    MEMORY_PAIRS,
     SIDES,
     AbRecord,
     Side,
@@ -44,9 +44,8 @@ from benchsuite.model.ab import (
     opposite,
 )
 from benchsuite.model.record import RunRecord
-from benchsuite.model.scenario import STORED, GateSpec, Regression, Scenario
+from benchsuite.model.scenario import STORED, GateSpec, KnownIssue, Regression, Scenario
 from benchsuite.model.verdict import GateResult, Level, Verdict
-from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import SCOPES, Baselines, ScopeBaseline
 
 _STORED_LABEL = re.compile(rf'\bagainst\s*=\s*"{STORED}"')
@@ -139,7 +138,10 @@ def side_verdict(record: AbRecord) -> Verdict:
             place = f"{side}, variant {launch.variant}, pair {launch.trial}"
             found.append((code_of(failure), f"{place}: {failure.message}"))
     found += _on_one_side(record)
-    return conclude(found, record.gates)
+    gone = [i for i in record.candidate.known_issues if i.outcome == "xpass"]
+    found += [(ExitCode.GATE_FAILED, issue.reason) for issue in gone]
+    told = {issue.reason for issue in gone}
+    return conclude(found, record.gates, told, unexpected=len(gone))
 
 
 def _on_one_side(record: AbRecord) -> Iterator[tuple[ExitCode, str]]:
@@ -149,6 +151,13 @@ def _on_one_side(record: AbRecord) -> Iterator[tuple[ExitCode, str]]:
         for one in record.side(side).not_applicable:
             if (one.variant, left_out_words(opposite(side), one.reason)) in elsewhere:
                 yield code, f"variant {one.variant} cannot run on the {side} side: {one.reason}"
+    theirs = {_key(gate): gate for gate in record.baseline.gates}
+    for gate in record.candidate.gates:
+        other = theirs.get(_key(gate))
+        if gate.outcome == "xfail" and other is not None and other.outcome in ("pass", "xpass"):
+            words = f"variant {gate.variant}: {gate.metric} ({gate.rule}) fails on the candidate "
+            words += "side as a known issue expects, and not on the baseline side"
+            yield ExitCode.GATE_FAILED, f"{words}; {gate.reason}"
     for side, code in ((CANDIDATE, ExitCode.SERVER_FAILED), (BASELINE, ExitCode.INCONCLUSIVE)):
         launches = record.side(opposite(side)).launches
         healthy = {one.variant for one in launches if one.failure is None}
@@ -177,19 +186,40 @@ def side_differences(baseline: RunRecord, candidate: RunRecord) -> tuple[str, ..
 def _by_itself(scenario: Scenario, side: RunRecord, platform: str, today: dt.date) -> RunRecord:
     """One side with the gates that need no other side, known issues told apart.
 
-    Whether a known issue no longer shows is for a run of its own to say, so such a gate passes.
+    That a known issue no longer shows is no finding where it may be one of a gate against a
+    stored baseline, which is not judged here.
     """
     within = tuple(spec for spec in scenario.gates if not _compares(scenario, spec))
     alone = msgspec.structs.replace(scenario, gates=within)
     nothing = Baselines("", scenario.name, {s: ScopeBaseline(s, "none") for s in SCOPES})
     gates = judge(alone, side, nothing, platform=platform)
     settled = settle(scenario, side, gates, today=today)
+    issues = tuple(
+        msgspec.structs.replace(found, outcome="not considered", reason=_ELSEWHERE, expiry="")
+        if found.outcome == "xpass" and _may_show_elsewhere(scenario, issue)
+        else found
+        for issue, found in zip(scenario.known_issues, settled.issues, strict=True)
+    )
+    gone = {issue.reason for issue in issues if issue.outcome == "xpass"}
     kept = tuple(
-        before if after.outcome == "xpass" else after
+        before if after.outcome == "xpass" and after.reason not in gone else after
         for before, after in zip(gates, settled.gates, strict=True)
     )
-    found = msgspec.structs.replace(side, gates=kept, known_issues=settled.issues)
+    found = msgspec.structs.replace(side, gates=kept, known_issues=issues)
     return msgspec.structs.replace(found, verdict=verdict(found, kept))
+
+
+_ELSEWHERE = "it may be one of a gate against a stored baseline, which `ab` does not judge"
+
+
+def _may_show_elsewhere(scenario: Scenario, issue: KnownIssue) -> bool:
+    """Whether a known failure may be that of a gate which is compared with the other side here."""
+    return issue.expect == "fail" and any(
+        _compares(scenario, spec)
+        and issue.gate in (None, spec.metric)
+        and (spec.variants is None or issue.variant in spec.variants)
+        for spec in scenario.gates
+    )
 
 
 def _compares(scenario: Scenario, spec: GateSpec) -> bool:
@@ -201,10 +231,10 @@ def _compares(scenario: Scenario, spec: GateSpec) -> bool:
 
 def _own_limits(baseline: RunRecord, candidate: RunRecord) -> list[GateResult]:
     """The candidate's own gates, with a word on the baseline side where one fails."""
-    theirs = {(g.line, g.metric, g.rule, g.variant): g for g in baseline.gates}
+    theirs = {_key(gate): gate for gate in baseline.gates}
     results = []
     for gate in candidate.gates:
-        other = theirs.get((gate.line, gate.metric, gate.rule, gate.variant))
+        other = theirs.get(_key(gate))
         reason = gate.reason
         if other is not None and gate.outcome == "fail":
             verb = "fails it too" if other.outcome == "fail" else "keeps it"
@@ -214,6 +244,11 @@ def _own_limits(baseline: RunRecord, candidate: RunRecord) -> list[GateResult]:
             reason += f"; the baseline side fails it: {other.observed}"
         results.append(msgspec.structs.replace(gate, reason=reason))
     return results
+
+
+def _key(gate: GateResult) -> tuple[int, str, str, str]:
+    """What tells which gate of the scenario a result is of, on either side."""
+    return gate.line, gate.metric, gate.rule, gate.variant
 
 
 class _Judging:
@@ -299,6 +334,7 @@ class _Judging:
             self._seen[CANDIDATE],
             differences(self._infos[BASELINE], self._infos[CANDIDATE], variant),
             self._rules.pairs,
+            self._rules.exact,
         )
 
     def _tolerance(self, subject: Subject) -> Regression | None:
@@ -366,7 +402,7 @@ class _Judging:
             variant=subject.variant,
             rule=self._rule(spec, subject.metric.unit),
             outcome=finding.outcome,
-            level=spec.level or self._level(subject, finding),
+            level=self._level(subject, finding),
             expected=expected,
             observed=observed,
             reason=reason,
@@ -379,10 +415,10 @@ class _Judging:
         )
 
     def _level(self, subject: Subject, finding: Finding) -> Level:
-        """Everything blocks, but what fewer pairs than it takes were asked for."""
-        needed = {"latency": LOOKS[0], "memory": MEMORY_PAIRS}.get(subject.metric.assume, 1)
-        few = self._rules.pairs is not None and self._rules.pairs < needed
-        return "advise" if few and finding.outcome == "inconclusive" else "block"
+        """Everything blocks where no gate says otherwise, but what --exact leaves out."""
+        if self._rules.exact and is_noisy(subject) and finding.outcome == "inconclusive":
+            return "advise"
+        return subject.spec.level or "block"
 
     def _rule(self, spec: GateSpec, unit: str) -> str:
         """The rule in words; of what no gate asks for, the default is said."""

@@ -12,17 +12,20 @@ import msgspec
 
 from benchsuite.gate.differs import cause_words, differences
 from benchsuite.gate.kinds import KINDS, Comparison, Kind
-from benchsuite.gate.kinds.comparison import held
-from benchsuite.gate.seen import Seen, Series
+from benchsuite.gate.kinds.comparison import Limits, held, number_of, plural
+from benchsuite.gate.kinds.memory import ADVICE_ONLY, BLOCKING_LAUNCHES, TolerantKind
+from benchsuite.gate.seen import Seen, Series, usable
 from benchsuite.gate.words import number_words, rule_words
 from benchsuite.metrics.catalogue import CATALOGUE, Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
 from benchsuite.model.scenario import STORED, GateSpec
 from benchsuite.model.verdict import Estimate, Level, Outcome, State
+from benchsuite.stats.numbers import finite
 from benchsuite.store.baselines import BaselineFile, Baselines, Sample, file_name, unit_of
 from benchsuite.units import format_number
 
 _MORE_TRIALS = 5  # launches from which an interval can be given
+_TOLERANT: Kind = TolerantKind()
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -53,7 +56,7 @@ class Subject(msgspec.Struct, frozen=True):
     def kind(self) -> Kind:
         """How the metric's values compare; tolerances are for noisy values."""
         if self.spec.regression is not None and self.metric.assume in ("exact", "quantised"):
-            return KINDS["memory"]
+            return _TOLERANT
         return KINDS[self.metric.assume]
 
 
@@ -68,7 +71,11 @@ def against_limits(subject: Subject) -> list[Finding]:
     mended = "the source" if subject.metric.source == "files" else "the server or its flags"
     findings = []
     for series in subject.series:
-        if spec.equals is not None:
+        if kind.advises and not all(finite(number_of(s)) for s in series.samples):
+            found = Limits(
+                "inconclusive", sentence="not every launch gave a value that can be judged"
+            )
+        elif spec.equals is not None:
             found = held(kind.equals(series.samples, spec.equals))
         else:
             found = kind.limits(series.samples, spec.min, spec.max, unit)
@@ -188,7 +195,8 @@ def _against_file(
     findings = []
     for series in subject.series:
         if series.text in rows:
-            findings.append(_compare_stored(subject, seen, series, rows[series.text], file))
+            stored = usable(series.name, rows[series.text])
+            findings.append(_compare_stored(subject, seen, series, stored, file))
         else:
             findings.append(_new_finding(subject, seen, series, file, allow_new=allow_new))
     present = {series.text for series in subject.series}
@@ -283,16 +291,20 @@ def _compare_stored(
     comparison = msgspec.structs.replace(comparison, estimate=estimate)
     info = file.info_for(subject.variant, series.text)
     differs = differences(info.seen, seen.record.info, subject.variant)
-    # latency of another day blocks only where the scenario asks for it
+    # latency of another day, and memory of few launches, block only where the scenario asks for it
     level: Level | None = None
-    if comparison.advises and not (
-        subject.metric.assume == "latency" and subject.spec.level == "block"
-    ):
+    if comparison.advises and subject.spec.level != "block":
         level = "advise"
+    few = few_launches(subject, len(reference), len(series.samples), seen)
+    if few and comparison.advises and subject.metric.assume == "memory" and level is None:
+        reason = f"{comparison.sentence.replace(ADVICE_ONLY, '')}; not decided: {few}"
+        undecided = msgspec.structs.replace(comparison, state="inconclusive", holds=False)
+        return _finding("inconclusive", reason, series.text, undecided, differs)
     if comparison.state == "inconclusive":
         remedy = "accept a run whose trials agree"
         if subject.kind.advises:
-            remedy = f"repeat it with --trials {_MORE_TRIALS}, or compare both builds with ab"
+            again = f"repeat it with --trials {_MORE_TRIALS}"
+            remedy = f"{few or again}, or compare both builds with ab"
         reason = f"{comparison.sentence}; {remedy}"
         return _finding("inconclusive", reason, series.text, comparison, differs, level)
     if comparison.holds:
@@ -300,11 +312,25 @@ def _compare_stored(
         reason = comparison.sentence if subject.kind.advises else words
         return _finding("pass", reason, series.text, comparison, level=level)
     if comparison.advises:
-        remedy = f"repeat it with --trials {_MORE_TRIALS} before believing it"
+        remedy = few or f"repeat it with --trials {_MORE_TRIALS} before believing it"
     else:
         remedy = f"if that is meant: {_accept_command(seen, series.text)}"
     reason = f"{comparison.sentence}{cause_words(differs)}; {remedy}"
     return _finding("fail", reason, series.text, comparison, differs, level)
+
+
+def few_launches(subject: Subject, stored: int, ours: int, seen: Seen) -> str:
+    """What to do where a side has too few launches to decide; empty where both have enough."""
+    needed = BLOCKING_LAUNCHES if subject.metric.assume == "memory" else _MORE_TRIALS
+    if subject.metric.assume not in ("memory", "latency") or min(stored, ours) >= needed:
+        return ""
+    run = f"benchsuite run {seen.record.scenario} --trials {needed}"
+    if stored >= needed:
+        return f"repeat it with {needed} launches or more ({run})"
+    accept = "benchsuite accept last --reason WHY"
+    words = f"the baseline has {plural(stored, 'launch')}; accept a baseline of {needed} or more "
+    words += f"launches ({run} with the baseline's server, then {accept})"
+    return words if ours >= needed else f"{words}, then run this one with --trials {needed} too"
 
 
 def _sourced(estimate: Estimate | None, series: Series) -> Estimate | None:

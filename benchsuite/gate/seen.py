@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 import msgspec
 
+from benchsuite.metrics.catalogue import CATALOGUE, SLOPE
 from benchsuite.metrics.select import Selector
 from benchsuite.model.record import Failure, Launch, RunRecord, Unmeasured
 from benchsuite.model.scenario import When
@@ -47,7 +49,8 @@ class Seen:
             text = series_of(m)
             before = rows[text].samples if text in rows else ()
             sample = Sample(m.value, m.quantum, m.terms, m.interval)
-            rows[text] = Series(text, m.name, m.labels, (*before, sample), m.source)
+            kept = usable(m.name, (sample,))
+            rows[text] = Series(text, m.name, m.labels, (*before, *kept), m.source)
 
     def variants(self) -> set[str]:
         """The variants that the run was about, those that could not run included."""
@@ -165,6 +168,24 @@ class Seen:
                 words = f"holds for backend {when.backend}; in use: {', '.join(names)}"
                 facts.append(Fact(holds, words))
         return facts
+
+
+def usable(name: str, samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """The samples of a metric, those that no server can have given as not a number.
+
+    A running server has memory above 0 (its growth may be below), and nothing takes less than no
+    time: such a value was not read, and must neither keep a limit nor move a median.
+    """
+    metric = CATALOGUE.get(name)
+    if metric is None or metric.assume not in ("memory", "latency") or name == SLOPE:
+        return tuple(samples)
+    floor = math.ulp(0.0) if metric.assume == "memory" else 0.0
+    return tuple(
+        msgspec.structs.replace(s, value=math.nan)
+        if isinstance(s.value, str) or s.value < floor
+        else s
+        for s in samples
+    )
 
 
 def backend_of(device: str) -> str:

@@ -49,6 +49,7 @@ class Question(msgspec.Struct, frozen=True):
     candidate: Seen
     differs: tuple[str, ...]
     pairs: int | None  # as of `AbRules`
+    exact: bool = False  # as of `AbRules`
     left_out: frozenset[str] = frozenset()  # series that other gates judge, or nothing can
 
     @property
@@ -75,11 +76,33 @@ def answer(question: Question) -> list[Answer]:
     ]
     if lacking:
         return lacking
+    if question.exact and is_noisy(question.subject):
+        return [_not_asked(question, list(theirs.values()), list(ours.values()))]
     if question.subject.metric.assume == "latency":
         return [_latency(question, list(theirs.values()), list(ours.values()))]
     if question.tolerance is not None and question.subject.metric.assume == "memory":
         return [_memory(question, theirs[text], one) for text, one in ours.items()]
     return [_steady(question, theirs[text], one) for text, one in ours.items()]
+
+
+def is_noisy(subject: Subject) -> bool:
+    """Whether values of one pair do not decide: memory and latency."""
+    return subject.metric.assume in ("latency", "memory")
+
+
+def _not_asked(question: Question, theirs: Sequence[Series], ours: Sequence[Series]) -> Answer:
+    """What --exact leaves out, with the medians that were seen."""
+    unit = question.subject.metric.unit
+    shown = _middle(per_launch(theirs), unit), _middle(per_launch(ours), unit)
+    words = f"not judged, since --exact was given: {shown[0]} against {shown[1]}; "
+    words += f"`{ab_words(question.candidate.record.scenario)}` without --exact judges it"
+    text = ours[0].text if len(ours) == 1 else ""
+    return Answer(_finding("inconclusive", words, text, *shown, "inconclusive"))
+
+
+def ab_words(scenario: str) -> str:
+    """The command that decides everything, but for the sides, which only its caller knows."""
+    return f"benchsuite ab {scenario} ..."
 
 
 def _nothing(question: Question) -> Answer:
@@ -170,6 +193,7 @@ def _memory(question: Question, theirs: Series, ours: Series) -> Answer:
     if count < MEMORY_PAIRS:
         change = change_words(theirs.samples, ours.samples, subject.metric.unit)
         reason = f"not decided: from {change}; memory takes {MEMORY_PAIRS} pairs"
+        reason += _short_of(question, MEMORY_PAIRS)
         finding = _of(found, "inconclusive", reason, ours.text)
         return Answer(finding, estimate, _planned(question, MEMORY_PAIRS, count))
     if found.holds:
@@ -225,7 +249,8 @@ def _undecided_words(
     question: Question, estimate: Estimate, count: int, waits: int, words: str, allowed: str
 ) -> str:
     if count < LOOKS[0]:
-        return f"not decided: {words}; latency takes {LOOKS[0]} pairs"
+        told = f"not decided: {words}; latency takes {LOOKS[0]} pairs"
+        return told + _short_of(question, LOOKS[0])
     if waits:
         return f"not decided: {words} leaves open whether it keeps {allowed}; more pairs tell"
     told = "".join(f"; {warning}" for warning in estimate.warnings)
@@ -234,6 +259,14 @@ def _undecided_words(
         f"cannot be told: {words} leaves open whether it keeps {allowed}{told}; measure on a "
         f"quieter machine, or with --pairs {more}"
     )
+
+
+def _short_of(question: Question, needed: int) -> str:
+    """What to do where fewer pairs were asked for than it takes; empty where more will come."""
+    if question.pairs is None or question.pairs >= needed:
+        return ""
+    command = ab_words(question.candidate.record.scenario)
+    return f": leave --pairs out (`{command}`), or ask for exact values only with --exact"
 
 
 def decide(

@@ -213,6 +213,7 @@ class Load(msgspec.Struct, frozen=True):
     kv_unified: bool | None = None
     listening: str | None = None  # URL
     buses: dict[str, str] = {}  # device -> bus address, where printed: `0000:01:00.0`
+    device_models: dict[str, str] = {}  # device -> its model, likewise: `NVIDIA H200`
     kv_buffers: tuple[KvBuffer, ...] = ()  # draft context included
     kv_sizes: tuple[KvSize, ...] = ()
     kv: Total | None = None  # of the target context; None: unknown or unreadable, never 0

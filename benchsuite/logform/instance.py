@@ -27,6 +27,7 @@ class Instance:
         self.n_ctx_slot: int | None = None
         self.listening: str | None = None
         self.buses: dict[str, str] = {}
+        self.device_models: dict[str, str] = {}
         self.exit_status: int | None = None
         self._slots: Slots | None = None
         self._fit_table: tuple[TableRow, ...] = ()
@@ -87,6 +88,7 @@ class Instance:
             kv_unified=unified,
             listening=self.listening,
             buses=dict(self.buses),
+            device_models=dict(self.device_models),
             exit_status=self.exit_status,
         )
 

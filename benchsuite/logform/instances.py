@@ -45,12 +45,14 @@ class Instances:
 
     Args:
         around: The reader of the log.
+        model: A router's name for the one model that is meant; empty: whatever there is.
     """
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, model: str = "") -> None:
         self.by_name: dict[str, Instance] = {}
         self.child_crash: Crash | None = None
         self._around = around
+        self._model = model
         self._children: dict[str, Instance] = {}  # of a router, by the model's name
         self._current = ""  # the one that loaded last
         self._memory_line = (b"", 0)  # block and end of the last
@@ -71,9 +73,30 @@ class Instances:
         instance = self.by_name.get(name)
         return instance is not None and instance.serving
 
+    def concerns(self, name: str) -> bool:
+        """Whether lines of the process of that name are of the model that is meant.
+
+        A log without any router's child is a plain server's, and all of it is meant. Of a child
+        whose start is not in the log nobody knows the model.
+        """
+        if not self._model:
+            return True
+        instance = self.by_name.get(name)
+        if instance is not None and instance.model == self._model:
+            return True
+        return not self._children and not name.isdigit()
+
     def choose(self, loads: list[Load]) -> Load:
-        """The server's own load; with a router or compose, the last that loaded."""
+        """The server's own load; with a router or compose, the last that loaded.
+
+        Where a router's model is meant, the last of its children, and nothing of others.
+        """
         by_name = {load.instance: load for load in loads}
+        child = self._children.get(self._model)
+        if child is not None:
+            return by_name.get(child.name, Load())
+        if not all(self.concerns(name) for name in self.by_name):
+            return Load()
         for name in ("", self._current):
             instance = self.by_name.get(name)
             if instance is not None and instance.loaded:
@@ -199,9 +222,11 @@ class Instances:
             self.of(line.instance).listening = url
 
     def take_used_device(self, block: bytes, position: int, end: int) -> None:
-        """`using device`: a device's bus address."""
+        """`using device`: a device's bus address and model."""
         line = read_line(line_at(block, position, end))
         used = parse_used_device(line.text)
         if used is not None:
-            name, bus = used
-            self.of(line.instance).buses[name] = bus
+            name, bus, model = used
+            instance = self.of(line.instance)
+            instance.buses[name] = bus
+            instance.device_models[name] = model

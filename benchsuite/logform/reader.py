@@ -8,6 +8,7 @@ as a bare loop before anything is read), and a search for each mark (0.35 ns a b
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from benchsuite.logform.blocks import (
     Hit,
@@ -51,6 +52,7 @@ _JSON = b'{"type":"'
 """How each line of `--log-jsonl` begins (build 11434)."""
 _TIMING, _LAUNCH, _REUSE = b"prompt eval time", b"processing task", b", end)"
 _CACHE_STATE = b"cache state: "
+_Told = TypeVar("_Told", SlotLaunch, SlotTiming, PromptReuse, SlotEvent)
 
 
 class LogReader:
@@ -58,12 +60,17 @@ class LogReader:
 
     `launches`, `timings` and `reuses` grow while the log does and may be polled; each keeps its
     last 100,000 entries at most.
+
+    Args:
+        model: A router's name for a model: of its children's lines only those of this one are
+            told. Empty tells all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, model: str = "") -> None:
         self._slots = SlotReader()
         self._events = EventReader()
-        self._instances = Instances(self)
+        self._instances = Instances(self, model)
+        self._one_model = bool(model)
         self._crashes: dict[str, CrashReader] = {}
         self._build: str | None = None
         self._verbosity: int | None = None
@@ -139,22 +146,27 @@ class LogReader:
     @property
     def launches(self) -> list[SlotLaunch]:
         """Every `processing task` line so far, in order."""
-        return self._slots.launches
+        return self._of_model(self._slots.launches)
 
     @property
     def timings(self) -> list[SlotTiming]:
         """Every finished task's timing lines so far, in order."""
-        return self._slots.timings
+        return self._of_model(self._slots.timings)
 
     @property
     def reuses(self) -> list[PromptReuse]:
         """What each task found in its slot, in order."""
-        return self._slots.reuses
+        return self._of_model(self._slots.reuses)
 
     @property
     def events(self) -> list[SlotEvent]:
         """What slots and the host prompt cache did so far, the last 100,000 lines at most."""
-        return self._events.events
+        return self._of_model(self._events.events)
+
+    def _of_model(self, found: list[_Told]) -> list[_Told]:
+        if not self._one_model:
+            return found
+        return [one for one in found if self._instances.concerns(one.instance)]
 
     def keep_events(self) -> None:
         """Read the events of what was fed; whoever follows a log does so as it grows."""
@@ -369,8 +381,10 @@ class LogReader:
             self._verbosity = parse_verbosity(read_line(line_at(block, position, end)).text)
 
     def _take_context(self, block: bytes, position: int, end: int) -> None:
-        found = parse_context(read_line(line_at(block, position, end)).text)
-        if found is not None:  # the target context is made first, a draft's after it
+        line = read_line(line_at(block, position, end))
+        found = parse_context(line.text)
+        # the target context is made first, a draft's after it
+        if found is not None and self._instances.concerns(line.instance):
             self._context_flags.setdefault(*found)
 
     def _take_system(self, block: bytes, position: int, end: int) -> None:
@@ -379,14 +393,14 @@ class LogReader:
             self._cpu_features = parse_cpu_features(text) or ""
 
     def _take_prompt_cache(self, block: bytes, position: int, end: int) -> None:
-        self._prompt_cache = parse_prompt_cache(
-            read_line(line_at(block, position, end)).text, self._prompt_cache
-        )
+        line = read_line(line_at(block, position, end))
+        if self._instances.concerns(line.instance):
+            self._prompt_cache = parse_prompt_cache(line.text, self._prompt_cache)
 
     def _take_checkpoint_limit(self, block: bytes, position: int, end: int) -> None:
-        self._checkpoint_limit = parse_checkpoint_limit(
-            read_line(line_at(block, position, end)).text, self._checkpoint_limit
-        )
+        line = read_line(line_at(block, position, end))
+        if self._instances.concerns(line.instance):
+            self._checkpoint_limit = parse_checkpoint_limit(line.text, self._checkpoint_limit)
 
     def facts(self) -> LogFacts:
         """What was read so far; a last line without newline is left out until it is complete."""
@@ -406,9 +420,9 @@ class LogReader:
             launches=tuple(self.launches),
             timings=tuple(self.timings),
             reuses=tuple(self.reuses),
-            requests=self._slots.timed,
+            requests=len(self.timings) if self._one_model else self._slots.timed,
             cache_state=self._cache_state,
-            events=tuple(self._events.events),
+            events=tuple(self.events),
             event_counts=dict(self._events.counts),
             prompt_cache=self._prompt_cache,
             checkpoint_limit=self._checkpoint_limit,

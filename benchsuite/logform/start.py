@@ -33,7 +33,7 @@ _LOADING = re.compile(r"loading model '|(?:^|: )loading model$")
 _SPAWNED = re.compile(r"spawning server instance with name=(?P<name>.+) on port (?P<port>\d{1,5})")
 _EXITED = re.compile(r"instance name=(?P<name>.+) exited with status (?P<status>-?\d{1,9})")
 _USED_DEVICE = re.compile(
-    r"using device (?P<name>\S{1,80}) \(.{0,200}\) \((?P<bus>[0-9a-fA-F:.]{5,20})\)"
+    r"using device (?P<name>\S{1,80}) \((?P<model>.{0,200})\) \((?P<bus>[0-9a-fA-F:.]{5,20})\)"
     r" - \d{1,12} MiB free"
 )
 
@@ -122,10 +122,13 @@ def parse_listening(text: str) -> str | None:
     return None if match is None else f"http://{match['host']}:{match['port']}"
 
 
-def parse_used_device(text: str) -> tuple[str, str] | None:
-    """A device that a load uses and its bus address: `CUDA0`, `0000:01:00.0` (late 2025 on)."""
+def parse_used_device(text: str) -> tuple[str, str, str] | None:
+    """A device that a load uses, its bus address and model (late 2025 on).
+
+    Such as `CUDA0`, `0000:01:00.0`, `NVIDIA H200`.
+    """
     match = _USED_DEVICE.search(text)
-    return None if match is None else (match["name"], match["bus"])
+    return None if match is None else (match["name"], match["bus"], match["model"])
 
 
 def begins_load(text: str) -> bool:

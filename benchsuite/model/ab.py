@@ -46,6 +46,7 @@ class AbRules(msgspec.Struct, frozen=True):
     cosine: float = 0.999  # the least likeness of log-probabilities and embeddings
     # asked for with --pairs: all of them run; None ends as soon as everything is decided
     pairs: int | None = None
+    exact: bool = False  # --exact: only what one pair decides is asked for; the rest advises
 
 
 class Turn(msgspec.Struct, frozen=True):

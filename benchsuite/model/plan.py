@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchsuite.model.deployment import Deployment
-from benchsuite.model.scenario import FlagValue, GateSpec, Scenario, SessionSpec, Step
+from benchsuite.model.scenario import FlagNeed, FlagValue, GateSpec, Scenario, SessionSpec, Step
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -37,6 +37,7 @@ class Plan(msgspec.Struct, frozen=True):
     deployment: Deployment
     variants: tuple[VariantPlan, ...]
     gates: tuple[GateSpec, ...]
+    needs: dict[str, FlagNeed] = {}  # the scenario's, by canonical name where that is known
     trials: int = 1
     seed: int = 0
     limits: Limits = Limits()

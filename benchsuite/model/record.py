@@ -120,8 +120,9 @@ class ModelFacts(msgspec.Struct, frozen=True):
 class ServerFacts(msgspec.Struct, frozen=True):
     """Which server answered."""
 
-    kind: Literal["binary", "wheel", "embedded", "attached", "none"]  # none: no step needs one
-    path: str = ""  # binary, or URL of an attached server
+    # command: started by a program of the deployment's; none: no step needs a server
+    kind: Literal["binary", "wheel", "embedded", "command", "attached", "none"]
+    path: str = ""  # binary, command as the deployment has it, or URL of an attached server
     why: str = ""  # why this one was chosen
     build: str | None = None  # from the log or `/props`; None where neither tells
     command: tuple[str, ...] = ()  # exact, key left out
@@ -139,6 +140,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
     model: ModelFacts = ModelFacts()
     # `build`, `slots`, `n_ctx_slot`, `kv_unified` -> `/props` or `log`
     sources: dict[str, str] = {}
+    # of its container: `ghcr.io/x/llama@sha256:...`, or the id of an image that was only built
+    # here; empty without a container, where the engine does not tell, and in older records
+    image: str = ""
+    # device that holds buffers -> its model, where the log prints it: `{"CUDA0": "NVIDIA H200"}`
+    device_models: dict[str, str] = {}
 
 
 class ServerEnd(msgspec.Struct, frozen=True):
@@ -224,6 +230,7 @@ class Info(msgspec.Struct, frozen=True):
     commit: str | None = None  # of the user's repository
     kernel: str = ""
     benchsuite: str = ""
+    image: str = ""  # of the server's container, by digest or id
 
 
 class NotApplicable(msgspec.Struct, frozen=True):

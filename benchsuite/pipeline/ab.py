@@ -11,7 +11,7 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -37,6 +37,7 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import RunRecord, ServerFacts
 from benchsuite.model.scenario import Scenario
 from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.devices import locks_of_sides
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
 from benchsuite.pipeline.run import (
@@ -51,6 +52,7 @@ from benchsuite.pipeline.run import (
 from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.workspace import Workspace
+from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.store.ab import KIND_BEGIN_AB, KIND_TURN, AbFolder
 from benchsuite.store.records import KIND_BEGIN, Journal
@@ -265,7 +267,10 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
             ab.sides[side].begin()
         journal.write(KIND_BEGIN_AB, record=ab.record())
         try:
-            asyncio.run(_drive_pairs(ab, journal, progress))
+            with _locked(ab, environ, progress):
+                for sided in ab.sides.values():
+                    sided.state.begin_machine_state()
+                asyncio.run(_drive_pairs(ab, journal, progress))
         finally:
             progress.close()
         for sided in ab.sides.values():
@@ -278,6 +283,16 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
             raise
         folder.write_record(record)
     return AbFinished(record, folder.path)
+
+
+def _locked(
+    ab: _Ab, environ: Mapping[str, str], progress: Progress
+) -> AbstractContextManager[None]:
+    """The locks of the devices of both sides, alone: most of what is compared is noisy."""
+    devices = locks_of_sides([ab.prepared.sides[side].plan for side in SIDES], environ)
+    if devices is None:
+        return nullcontext()
+    return device_locks(devices, alone=True, environ=environ, say=progress.launch)
 
 
 def _judged(scenario: Scenario, record: AbRecord) -> AbRecord:

@@ -68,7 +68,7 @@ def read_ab_options(given: Mapping[str, Any]) -> AbOptions:
     if not 0 < tolerance < 1000:
         raise UsageError(f"--tolerance {given['tolerance']}: expected above 0% and below 1000%")
     sides = {side: _side_options(given, side) for side in (BASELINE, CANDIDATE)}
-    rules = AbRules(latency_percent=tolerance, pairs=given["pairs"])
+    rules = AbRules(latency_percent=tolerance, pairs=given["pairs"], exact=given["exact"])
     return AbOptions(sides[BASELINE], sides[CANDIDATE], rules)
 
 

@@ -7,23 +7,28 @@ cannot be read is inconclusive. Nothing is started, stopped or erased.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 from asyncio_throttle.throttler import Throttler
 
 from benchsuite.client.api import LlamaClient, Pace
+from benchsuite.client.props import Props
 from benchsuite.collect.explain import Explained
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
-from benchsuite.errors import ConfigError, MachineError, ServerError, ServerHangError
+from benchsuite.errors import (
+    ConnectionLostError,
+    MachineError,
+    ServerError,
+    ServerHangError,
+)
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import VariantPlan
@@ -41,7 +46,12 @@ from benchsuite.pipeline.driving import drive, explain, measure_excess
 from benchsuite.pipeline.facts import attached_facts, context_measurement
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
-from benchsuite.server.processes import tree_ids
+from benchsuite.pipeline.observing import Observed
+from benchsuite.pipeline.waking import wake
+from benchsuite.server.guard import Guard
+
+_BACK_SECONDS = 10.0
+"""How long a server whose connection broke is given to come back, so that a restart is told."""
 
 DEFAULT_REQUESTS_PER_SECOND = 20.0
 """Cap of requests towards servers that are not ours; `--rate` and the deployment change it."""
@@ -55,20 +65,29 @@ class AttachDrive:
         key: The server's API key; None sends none.
         variant: What to drive.
         trial: From 1.
+        guard: Ends the deployment's log command if we die; None where it has none.
     """
 
     def __init__(
-        self, context: RunContext, key: str | None, variant: VariantPlan, trial: int
+        self,
+        context: RunContext,
+        key: str | None,
+        variant: VariantPlan,
+        trial: int,
+        guard: Guard | None = None,
     ) -> None:
         self._context = context
         self._key = key
         self._variant = variant
         self._trial = trial
         self._watch: Watch | None = None
-        self._log: LogFollower | None = None
+        self._observed = Observed(
+            context.plan.deployment, context.folder.log_path(variant.name, trial), guard
+        )
         self._requests_before = 0  # that the observed log has timed before ours
         self._facts: ServerFacts | None = None
         self._explained = Explained()
+        self._woken: tuple[str, ...] = ()  # what had to be loaded before
         self._doing = "connecting"
 
     async def run(self) -> Outcome:
@@ -101,17 +120,17 @@ class AttachDrive:
             api_key=self._key,
             idle_seconds=self._context.plan.limits.idle,
             pace=pace_of(deployment),
+            model=deployment.model_name,
+            ca=deployment.ca,
         )
         try:
             await self._wait_until_ready(client)
-            props = await client.props()
-            self._log = _declared_log(deployment)
+            props = await self._wake()
+            await self._observed.open()
             seen = None if self._log is None else self._log.facts()
             self._requests_before = 0 if seen is None else seen.requests
             self._facts = attached_facts(deployment.url, props, seen)
-            unmet = unmet_requirements(
-                self._variant.flags, self._context.plan.scenario.server, self._facts
-            )
+            unmet = unmet_requirements(self._variant.flags, self._context.plan.needs, self._facts)
             if unmet:
                 return Failure(
                     "unmet",
@@ -120,12 +139,64 @@ class AttachDrive:
                     step=self._doing,
                     healthy_before=True,
                 )
-            watch = await self._steps(client, self._facts)
+            before = await self._look(client, props)
+            try:
+                watch = await self._steps(client, self._facts)
+            except ConnectionLostError as error:
+                raise await self._told_of_restart(client, before, error) from error
+            after = await self._look(client, await client.props())
+            self._distrust(restart_between(before, after))
             self._explained = await explain(client, watch, self._log, self._facts)
             await measure_excess(client, watch)
+            await self._observed.settle()
         finally:
             await client.aclose()
         return None
+
+    @property
+    def _log(self) -> LogFollower | None:
+        return self._observed.log
+
+    async def _wake(self) -> Props:
+        deployment = self._context.plan.deployment
+        client = LlamaClient(
+            deployment.url or "",
+            api_key=self._key,
+            idle_seconds=self._context.plan.limits.start,  # a model may be loaded meanwhile
+            model=deployment.model_name,
+            ca=deployment.ca,
+        )
+        try:
+            props, self._woken = await wake(client, deployment.model_name)
+        finally:
+            await client.aclose()
+        return props
+
+    async def _look(self, client: LlamaClient, props: Props) -> Sight:
+        return Sight(props, await client.metrics(), start_time(self._observed.pid()))
+
+    async def _told_of_restart(
+        self, client: LlamaClient, before: Sight, error: ConnectionLostError
+    ) -> ConnectionLostError:
+        """The error, with what a server that answers again shows to have happened."""
+        words = None
+        with contextlib.suppress(ServerError, TimeoutError):
+            async with asyncio.timeout(_BACK_SECONDS):
+                while words is None:
+                    try:
+                        if await client.healthy():
+                            after = await self._look(client, await client.props())
+                            words = restart_between(before, after) or "it answers again since"
+                    except ConnectionLostError:
+                        pass
+                    await asyncio.sleep(0.25)
+        if words is None:
+            return error
+        return ConnectionLostError(f"{error}; {words}", hint=error.hint)
+
+    def _distrust(self, reason: str | None) -> None:
+        if reason is not None and self._watch is not None:
+            self._watch.distrust(reason)
 
     async def _steps(self, client: LlamaClient, facts: ServerFacts) -> Watch:
         self._watch = watch = Watch(
@@ -133,9 +204,10 @@ class AttachDrive:
             self._variant.name,
             self._trial,
             log=self._log,
-            pids=_declared_pids(self._context.plan.deployment),
+            pids=self._observed.pids if self._observed.sees_process else None,
             keep=self._context.keep,
             owned=False,
+            unseen=self._observed.blind,
         )
         await drive(
             self._variant,
@@ -180,8 +252,8 @@ class AttachDrive:
         context = context_measurement(facts, variant, trial)
         if context is not None:
             measured.append(context)
+        self._observed.close()
         if self._log is not None:
-            self._log.close()
             seen = self._log.facts()
             memory, unread = memory_measurements(seen, variant, trial)
             if watch is not None and watch.asked and seen.requests == self._requests_before:
@@ -212,7 +284,11 @@ class AttachDrive:
             facts,
             end=ServerEnd(how="left running"),
             failure=failure,
-            warnings=(*(() if watch is None else watch.warnings), *self._explained.warnings),
+            warnings=(
+                *self._woken,
+                *(() if watch is None else watch.warnings),
+                *self._explained.warnings,
+            ),
             reevaluations=self._explained.reevaluations,
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
@@ -241,36 +317,6 @@ def pace_of(deployment: Deployment) -> Pace | None:
     period = 1.0 if rate >= 1 else 1.0 / rate
     pace: Pace = Throttler(rate_limit=max(int(rate * period), 1), period=period)
     return pace
-
-
-def _declared_log(deployment: Deployment) -> LogFollower | None:
-    if deployment.observe.log is None:
-        return None
-    path = Path(deployment.observe.log)
-    if not path.is_file():
-        raise ConfigError(
-            f"the log that deployment '{deployment.name}' declares is not there: {path}",
-            where=deployment.source,
-        )
-    log = LogFollower(path)
-    log.poll()
-    return log
-
-
-def _declared_pids(deployment: Deployment) -> Callable[[], Sequence[int]] | None:
-    pid = deployment.observe.pid
-    if pid is None:
-        return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError as error:
-        raise ConfigError(
-            f"the process that deployment '{deployment.name}' declares is not there: {pid}",
-            where=deployment.source,
-        ) from error
-    except PermissionError:
-        pass  # someone else's: its memory can be read all the same
-    return lambda: tree_ids(pid)
 
 
 def _as(missing: Unmeasured, outcome: Literal["inconclusive"]) -> Unmeasured:

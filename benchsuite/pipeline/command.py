@@ -87,7 +87,12 @@ def show_command(word: str, given: Mapping[str, Any]) -> str:
             for variant in prepared.plan.variants
             if prepared.target is not None and variant.not_applicable is None
         }
-        texts.append(render_plan(prepared.plan, commands))
+        behind = [
+            None if prepared.target is None else prepared.target.behind(variant)
+            for variant in prepared.plan.variants
+            if variant.not_applicable is None
+        ]
+        texts.append(render_plan(prepared.plan, commands, behind[0] if behind else None))
     return "\n".join(texts)
 
 

@@ -14,6 +14,8 @@ from benchsuite.model.scenario import FlagValue
 from benchsuite.model.shape import ModelShape, UnknownMemory
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.flags import FlagTable
+from benchsuite.server.behind import Behind
+from benchsuite.server.command import Filled, StartedBy, fill_command
 from benchsuite.server.locate import ServerBinary
 from benchsuite.store.records import Keep, RunFolder
 
@@ -44,6 +46,7 @@ class Target(msgspec.Struct, frozen=True):
     model: ModelFacts
     shape: ModelShape | UnknownMemory  # what the model's cache needs
     rpc: ServerBinary | None = None  # started for variants that need its device
+    by: StartedBy | None = None  # the deployment's command, where that starts the server
 
     def flags(self, variant: VariantPlan) -> dict[str, FlagValue]:
         """The flags of one variant's server, ours included."""
@@ -65,10 +68,34 @@ class Target(msgspec.Struct, frozen=True):
     def command(self, variant: VariantPlan) -> list[str]:
         """What is typed to start one variant's server; the port is chosen at the launch."""
         port = self.port(variant)
+        if self.by is not None:
+            return list(self._filled(self.by, variant).argv)
         place = ["--host", "127.0.0.1", "--port", "PORT" if port is None else str(port)]
-        model = ["--model", self.model.path]
+        model = [] if self.model_argument is None else ["--model", self.model_argument]
         rpc = ["--rpc", "127.0.0.1:PORT"] if variant.rpc else []
         return [*self.binary.argv, *rpc, *self.arguments(variant), *model, *place]
+
+    def behind(self, variant: VariantPlan) -> Behind | None:
+        """How the server behind a command's client is reached, with names for what is chosen."""
+        return None if self.by is None else self._filled(self.by, variant).behind
+
+    @property
+    def model_argument(self) -> str | None:
+        """The model's path as the server sees it; None where its command brings the model."""
+        if self.by is not None and self.by.command.model_inside is not None:
+            return self.by.command.model_inside
+        return self.model.path or None
+
+    def _filled(self, by: StartedBy, variant: VariantPlan) -> Filled:
+        port = self.port(variant)
+        return fill_command(
+            by.command,
+            by.deployment.name,
+            self.arguments(variant),
+            model=self.model_argument,
+            name="benchsuite-NAME",
+            port="PORT" if port is None else str(port),
+        )
 
     def port(self, variant: VariantPlan) -> int | None:
         """The port that the variant asks for; None for any free one.

@@ -22,6 +22,7 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import ServerFacts
 from benchsuite.pipeline.memory_slope import measure_slopes
 from benchsuite.pipeline.vectors import LaunchVectors
+from benchsuite.scenario.templates import KEY_VARIABLE
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
 
 _EXPLAINING_FAULTS = (
@@ -101,6 +102,21 @@ async def drive(
             watch.add(found)
     finally:
         await watch.stop()
+
+
+async def warn_if_open(server: LaunchedServer, watch: Watch, idle_seconds: float) -> None:
+    """Warn of a command's server that answers without the key, since it was not handed on."""
+    client = LlamaClient(server.url, api_key=None, idle_seconds=idle_seconds)
+    try:
+        await client.props()
+    except BenchsuiteError:
+        return  # refused, as it should be
+    finally:
+        await client.aclose()
+    watch.warnings.append(
+        f"the server answers whoever reaches {server.host}:{server.port}, for it was not given its "
+        f"key: have the command hand on the variable {{key_env}} ({KEY_VARIABLE})"
+    )
 
 
 async def explain(

@@ -52,8 +52,9 @@ def launched_facts(
     model: ModelFacts,
     props: Props,
     log: LogFacts,
+    image: str = "",
 ) -> ServerFacts:
-    """The facts of a server that we started."""
+    """The facts of a server that we started; `image` is its container's."""
     told = _Told()
     return ServerFacts(
         kind=binary.kind,
@@ -72,6 +73,8 @@ def launched_facts(
         cpu_features=log.cpu_features or "",
         model=model,
         sources=told.sources,
+        image=image,
+        device_models=_models(log),
     )
 
 
@@ -93,7 +96,13 @@ def attached_facts(url: str, props: Props, log: LogFacts | None) -> ServerFacts:
         cpu_features=seen.cpu_features or "",
         model=ModelFacts(path=props.model_path or "", name=props.model),
         sources=told.sources,
+        device_models=_models(seen),
     )
+
+
+def _models(log: LogFacts) -> dict[str, str]:
+    told = log.load.device_models
+    return {device: told[device] for device in log.devices if device in told}
 
 
 def context_measurement(facts: ServerFacts, variant: str, trial: int) -> Measurement | None:

@@ -29,10 +29,14 @@ def fingerprint_of(
     """
     keys = [numerics_key(one.server.devices, one.server.cpu_features) for one in launches]
     numerics = next((key for key in keys if key is not None), None)
-    if plan.deployment.attached and machine is None and MACHINE_VARIABLE not in environ:
+    command = plan.deployment.command
+    elsewhere = plan.deployment.attached or (command is not None and command.elsewhere)
+    if elsewhere and machine is None and MACHINE_VARIABLE not in environ:
         name = None  # it runs on a machine that we know nothing of
     else:
-        name = machine or machine_name(environ)
+        decides = next((one for one in launches if one.server.device_models), None)
+        gpus = () if decides is None else decides.server.device_models.values()
+        name = machine or machine_name(environ, tuple(gpus))
     return Fingerprint(
         deployment=plan.deployment.name,
         scenario=plan.scenario.name,
@@ -68,6 +72,7 @@ def info_of(plan: Plan, launches: Sequence[Launch], commit: str | None) -> Info:
         commit=commit,
         kernel=f"{platform.system()} {platform.release()}",
         benchsuite=__version__,
+        image="" if first is None else first.image,
     )
 
 

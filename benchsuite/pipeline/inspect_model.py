@@ -10,16 +10,17 @@ from benchsuite.model.shape import UnknownMemory
 from benchsuite.pipeline.analytic import as_measurements
 from benchsuite.report.inspect_model import ModelInspection
 from benchsuite.scenario.words import remedy
-from benchsuite.server.gguf_facts import read_model_facts
+from benchsuite.server.gguf_facts import hash_parts, read_model_facts
 from benchsuite.server.gguf_shape import read_model_shape
 
 
-def inspect_model(path: str, settings: CacheSettings) -> ModelInspection:
+def inspect_model(path: str, settings: CacheSettings, *, whole: bool = False) -> ModelInspection:
     """What a model file's cache must weigh with these settings.
 
     Args:
         path: A GGUF file; of a split model, its first part.
         settings: As llama-server's flags would make them.
+        whole: Whether every byte is read for a hash of each file.
 
     Raises:
         UsageError: A cache type that llama-server does not have.
@@ -31,9 +32,11 @@ def inspect_model(path: str, settings: CacheSettings) -> ModelInspection:
             raise UsageError(f"--cache-type-{option} '{kind}' is no cache type{hint}")
     facts = read_model_facts(Path(path))
     shape = read_model_shape(Path(path))
+    hashes = hash_parts(Path(path)) if whole else ()
     if isinstance(shape, UnknownMemory):
-        return ModelInspection(facts, settings, shape, shape)
+        return ModelInspection(facts, settings, shape, shape, hashes=hashes)
     expected = expected_memory(shape, settings)
     if isinstance(expected, UnknownMemory):
-        return ModelInspection(facts, settings, shape, expected)
-    return ModelInspection(facts, settings, shape, expected, tuple(as_measurements(expected)))
+        return ModelInspection(facts, settings, shape, expected, hashes=hashes)
+    told = tuple(as_measurements(expected))
+    return ModelInspection(facts, settings, shape, expected, told, hashes)

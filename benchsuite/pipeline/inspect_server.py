@@ -38,7 +38,11 @@ _Answer = TypeVar("_Answer")
 
 
 def inspect_server(
-    url: str, key_name: str | None, environ: Mapping[str, str], idle_seconds: float
+    url: str,
+    key_name: str | None,
+    environ: Mapping[str, str],
+    idle_seconds: float,
+    ca: str | None = None,
 ) -> ServerInspection:
     """Ask a running server what it says of itself.
 
@@ -47,16 +51,17 @@ def inspect_server(
         key_name: The variable that holds its API key; None sends none.
         environ: Holds that variable.
         idle_seconds: How long a request may go without a byte.
+        ca: PEM file that an https server's certificate is verified by; None: the public ones.
 
     Returns:
         What was read. A fault of the server is in it, not raised.
 
     Raises:
-        ConfigError: The URL is none, or the variable is not set.
+        ConfigError: The URL is none, the variable is not set, or the file holds no certificate.
     """
     checked = check_url(url)
     key = api_key(key_name, environ)
-    return asyncio.run(_Inspector(checked, key, key_name, idle_seconds).run())
+    return asyncio.run(_Inspector(checked, key, key_name, idle_seconds, ca).run())
 
 
 def check_url(url: str) -> str:
@@ -90,18 +95,21 @@ def check_url(url: str) -> str:
 class _Inspector:
     """Asks one endpoint after the other and collects what came."""
 
-    def __init__(self, url: str, key: str | None, key_name: str | None, idle: float) -> None:
+    def __init__(
+        self, url: str, key: str | None, key_name: str | None, idle: float, ca: str | None
+    ) -> None:
         self._url = url
         self._key = key
         self._key_name = key_name
         self._idle = idle
+        self._ca = ca
         self._problems: list[Problem] = []
         self._unread: list[Unread] = []
         self._notes: list[str] = []
 
     async def run(self) -> ServerInspection:
         """Ask `/health`, `/props`, `/slots` and `/metrics`."""
-        client = LlamaClient(self._url, api_key=self._key, idle_seconds=self._idle)
+        client = LlamaClient(self._url, api_key=self._key, idle_seconds=self._idle, ca=self._ca)
         try:
             health, props = await self._greet(client)
             if props is None:

@@ -19,6 +19,7 @@ from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.collect.requests import CLIENT_CLOCK
 from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.snapshots import Blind
 from benchsuite.errors import (
     BenchsuiteError,
     MachineError,
@@ -31,11 +32,15 @@ from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.model.scenario import DamageStep, RestartStep, SourceMarkersStep
 from benchsuite.pipeline.analytic import analytic_measurements
+from benchsuite.pipeline.commanded import left_behind
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
+from benchsuite.pipeline.models import served_model
 from benchsuite.pipeline.saved_slots import folder_for, saving
+from benchsuite.server.behind import Unseen
+from benchsuite.server.command import launch_command
 from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
 _PORT_TRIES = 5
 _DEATH_SECONDS = 0.5
 """How long after a broken exchange the process may take to be gone."""
+_CLIENT_DEATH_SECONDS = 5.0
+"""The same for a command's client, which an engine tells of its container's end."""
 
 _CRASH_SIGNALS = frozenset({4, 6, 7, 8, 11})
 
@@ -91,7 +98,11 @@ class LaunchDrive:
         self._explained: list[Explained] = []  # one of each process
         self._doing = "starting"
         self._start_ms: float | None = None
-        self._recorded_env = recorded_env(context.plan.deployment.env, os.environ)
+        self._model, self._shape = target.model, target.shape  # once it answers, what it serves
+        deployment = context.plan.deployment
+        self._model_name = deployment.model_name
+        inherits = deployment.command is None or deployment.command.shares_files
+        self._recorded_env = recorded_env(deployment.env, os.environ if inherits else {})
 
     async def run(self) -> Outcome:
         """Launch the server, drive the variant's steps, stop the server.
@@ -137,25 +148,24 @@ class LaunchDrive:
         # the RPC devices first, so that `--device` may name them
         arguments = [*self._rpc_arguments, *target.arguments(self._variant), *saving(self._saved)]
         for remaining in reversed(range(_PORT_TRIES)):
-            self._server = server = launch(
-                target.binary,
-                arguments,
-                model=target.model.path,
-                port=target.port(self._variant),
-                log_path=path,
-                env=self._context.plan.deployment.env,
-                guard=self._guard,
-                append=self._restarts > 0,
-            )
+            self._server = server = self._launch(arguments, path)
             if self._log is None:
-                self._log = LogFollower(path)
+                self._log = LogFollower(path, self._model_name or "")
             log = self._log
             from benchsuite.client.api import LlamaClient
             from benchsuite.pipeline.driving import wait_for
+            from benchsuite.pipeline.waking import wake
 
-            client = LlamaClient(server.url, api_key=server.api_key, idle_seconds=limits.idle)
+            client = LlamaClient(
+                server.url,
+                api_key=server.api_key,
+                idle_seconds=limits.idle if self._model_name is None else limits.start,
+                model=self._model_name,
+            )
             try:
                 await wait_for(server, client, log, limits.start)
+                if self._model_name is not None:
+                    await wake(client, self._model_name)  # a router is healthy without any model
             except PortTakenError:
                 if not remaining:
                     raise
@@ -170,6 +180,30 @@ class LaunchDrive:
             finally:
                 await client.aclose()
         raise AssertionError("the last try returns or raises")
+
+    def _launch(self, arguments: list[str], log_path: Path) -> LaunchedServer:
+        target = self._target
+        if target.by is not None:
+            return launch_command(
+                target.by.command,
+                target.by.deployment,
+                arguments,
+                model=target.model_argument,
+                port=target.port(self._variant),
+                log_path=log_path,
+                guard=self._guard,
+                append=self._restarts > 0,
+            )
+        return launch(
+            target.binary,
+            arguments,
+            model=target.model_argument,
+            port=target.port(self._variant),
+            log_path=log_path,
+            env=self._context.plan.deployment.env,
+            guard=self._guard,
+            append=self._restarts > 0,
+        )
 
     async def _start_rpc(self, log_path: Path) -> list[str]:
         """Start the variant's RPC server; the arguments that give it to the llama-server."""
@@ -190,25 +224,32 @@ class LaunchDrive:
     async def _drive(self) -> None:
         from benchsuite.client.api import LlamaClient
         from benchsuite.collect.watch import Watch
-        from benchsuite.pipeline.driving import drive, measure_excess
+        from benchsuite.pipeline.driving import drive, measure_excess, warn_if_open
 
         server, log = self._server, self._log
         if server is None or log is None:
             raise AssertionError("drive before start")
         self._client = client = LlamaClient(
-            server.url, api_key=server.api_key, idle_seconds=self._context.plan.limits.idle
+            server.url,
+            api_key=server.api_key,
+            idle_seconds=self._context.plan.limits.idle,
+            model=self._model_name,
         )
         try:
             await self._learn_facts()
+            unseen = self._look_behind(server)
             self._watch = watch = Watch(
                 client,
                 self._variant.name,
                 self._trial,
                 log=log,
-                pids=self._process_ids,
+                pids=None if unseen is not None else self._process_ids,
+                unseen=unseen,
                 keep=self._context.keep,
                 owned=True,
             )
+            if server.behind is not None:
+                await warn_if_open(server, watch, self._context.plan.limits.idle)
             prompts = self._context.prompts
             if self._facts is None:
                 raise AssertionError("no facts after they were learnt")
@@ -229,7 +270,7 @@ class LaunchDrive:
             await client.aclose()
         server = self._server or server  # another one after a restart
         if (end := server.poll()) is not None:
-            raise ServerCrashError(f"the server ended by itself: {_how(end, log)}")
+            raise ServerCrashError(f"the server ended by itself: {_how(server, end, log)}")
         if self._rpc is not None and self._rpc.poll() is not None:
             raise ServerCrashError("the RPC server ended by itself")  # `_explain` says how
 
@@ -241,14 +282,16 @@ class LaunchDrive:
         self._doing = "asking the server for its properties"
         props = await client.props()
         log.poll()
+        self._model, self._shape = served_model(target.model, target.shape, props)
         self._facts = launched_facts(
             target.binary,
             server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             props,
             log.facts(),
+            "" if server.behind is None else server.behind.image(),
         )
         self._check_requirements(self._facts)
 
@@ -291,14 +334,22 @@ class LaunchDrive:
         log.poll()
         if _crashed(end, log.facts()):
             raise ServerCrashError(
-                f"the server crashed while it was stopped for a restart: {_how(end, log)}",
+                f"the server crashed while it was stopped for a restart: {_how(server, end, log)}",
                 hint=f"log: {server.log_path}",
             )
         self._restarts += 1
         server = await self._start()
+        self._look_behind(server)
         await client.move_to(server.url, server.api_key)
         await self._learn_facts()
         await watch.restarted()
+
+    def _look_behind(self, server: LaunchedServer) -> Blind | None:
+        """Find the server behind a command's client; why its memory cannot be seen, or None."""
+        if server.behind is None:
+            return None
+        found = server.behind.find()
+        return Blind(found.reason, found.outcome) if isinstance(found, Unseen) else None
 
     def _process_ids(self) -> list[int]:
         """The server's processes; asked several times a second, which also enforces the log cap."""
@@ -311,7 +362,7 @@ class LaunchDrive:
         self._context.progress.step(words)
 
     def _check_requirements(self, facts: ServerFacts) -> None:
-        needs = self._context.plan.scenario.server
+        needs = self._context.plan.needs
         unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
         if unmet:
             raise ServerLiedError(
@@ -325,10 +376,12 @@ class LaunchDrive:
         server, log = self._server, self._log
         healthy = self._start_ms is not None
         if server is not None and healthy and not isinstance(error, ServerLiedError):
-            end = await _ended_within(server, _DEATH_SECONDS)
+            end = await _ended_within(
+                server, _DEATH_SECONDS if server.behind is None else _CLIENT_DEATH_SECONDS
+            )
             if end is not None:
                 error = ServerCrashError(
-                    f"the server died during {self._doing}: {_how(end, log)}",
+                    f"the server died during {self._doing}: {_how(server, end, log)}",
                     hint=f"log: {server.log_path}",
                 )
         if self._rpc is not None and (ended := self._rpc.poll()) is not None:
@@ -376,7 +429,7 @@ class LaunchDrive:
             () if self._server is None else self._server.command,
             target.flags(self._variant),
             self._recorded_env,
-            target.model,
+            self._model,
             Props(),
             log,
         )
@@ -397,8 +450,10 @@ class LaunchDrive:
                 last_lines=tuple(log.last_lines),
                 forensics=forensics(log, end, ()),
             )
+        if failure is None and self._server is not None:
+            failure = left_behind(self._server)
         analytic, unknown = analytic_measurements(
-            target.shape,
+            self._shape,
             target.flags(self._variant),
             self._context.plan.deployment.env,
             target.table,
@@ -443,9 +498,9 @@ async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | N
     return end
 
 
-def _how(end: ServerEnd, log: LogFollower | None) -> str:
-    if end.how == "forced" and end.crash is not None:
-        return end.crash  # we killed it, and say why
+def _how(server: LaunchedServer, end: ServerEnd, log: LogFollower | None) -> str:
+    if end.crash is not None and (end.how == "forced" or server.behind is not None):
+        return end.crash  # we killed it, and say why; or an engine told
     if log is not None:
         log.poll()
     return describe_end(end.exit_code, end.signal, None if log is None else log.facts())

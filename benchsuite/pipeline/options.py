@@ -13,8 +13,10 @@ class RunOptions(msgspec.Struct, frozen=True):
     deployment: str | None = None
     server: str | None = None
     model: str | None = None
+    model_name: str | None = None  # a router's name for the model
     url: str | None = None
     api_key_env: str | None = None
+    ca: str | None = None  # PEM file for an https server
     variants: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()  # FLAG=VALUE
     trials: int = 1

@@ -13,20 +13,21 @@ from benchsuite.model.deployment import Deployment
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import Fingerprint, RunRecord
 from benchsuite.model.scenario import Scenario
+from benchsuite.pipeline.commanded import commanded_target
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.keys import api_key
 from benchsuite.pipeline.markers import check_folders
+from benchsuite.pipeline.models import model_of
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.saved_slots import refuse_damage
 from benchsuite.scenario.flags import parse_help
 from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
+from benchsuite.server.command import StartedBy, list_command_devices
+from benchsuite.server.embedded_flags import help_text
 from benchsuite.server.environment import hidden_flags
-from benchsuite.server.gguf_facts import read_model_facts
-from benchsuite.server.gguf_shape import read_model_shape
 from benchsuite.server.locate import list_devices, locate, read_help
 from benchsuite.server.rpc import find_rpc_server
-from benchsuite.server.tiny_model import tiny_model
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import find_run, read_record
 from benchsuite.store.trees import FolderTree, Tree, baselines_at
@@ -87,8 +88,9 @@ def prepare(
         trials=options.trials,
         seed=options.seed,
         limits=options.limits,
-        devices=None if target is None else _devices(scenario, target, environ),
+        devices=None if target is None else _devices(scenario, target, environ, options),
         no_rpc=None if target is None else _no_rpc(deployment, target),
+        names=parse_help(help_text()) if deployment.attached else None,
     )
     if target is not None:
         for variant in plan.variants:
@@ -128,6 +130,12 @@ def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
         url=options.url,
         api_key_env=options.api_key_env,
     )
+    if options.model_name is not None:
+        deployment = msgspec.structs.replace(deployment, model_name=options.model_name)
+    if options.ca is not None:
+        if not deployment.attached:
+            raise UsageError("--ca is for a running server; name it with --url https://...")
+        deployment = msgspec.structs.replace(deployment, ca=str(Path(options.ca).absolute()))
     if options.requests_per_second is None:
         return deployment
     if not deployment.attached:
@@ -136,6 +144,9 @@ def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
 
 
 def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, str]) -> Target:
+    if deployment.command is not None:
+        by = StartedBy(deployment.command, deployment)
+        return commanded_target(by, environ, options.limits.start)
     by_option = options.server is not None
     binary = locate(
         deployment.server if by_option else None,
@@ -144,17 +155,23 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
     )
     build = "the embedded server" if binary.kind == "embedded" else binary.path
     table = parse_help(read_help(binary, environ), build)
-    path = Path(deployment.model) if deployment.model is not None else tiny_model()
-    return Target(binary, table, read_model_facts(path), read_model_shape(path))
+    facts, shape = model_of(deployment, table)
+    return Target(binary, table, facts, shape)
 
 
 def _devices(
-    scenario: Scenario, target: Target, environ: Mapping[str, str]
+    scenario: Scenario, target: Target, environ: Mapping[str, str], options: RunOptions
 ) -> tuple[str, ...] | None:
     """Kinds of device that the server can use; None where no variant asks, or it cannot tell."""
     if not any(v.require.device and not is_rpc(v) for v in scenario.variants.values()):
         return None
-    found = list_devices(target.binary, environ)
+    if target.by is not None:
+        by = target.by
+        found = list_command_devices(
+            by.command, by.deployment, target.model_argument, environ, options.limits.start
+        )
+    else:
+        found = list_devices(target.binary, environ)
     return None if found is None else ("CPU", *sorted({backend_kind(name) for name in found}))
 
 
@@ -162,6 +179,8 @@ def _no_rpc(deployment: Deployment, target: Target) -> str | None:
     """Why no RPC server can be given to the llama-server; None where one can."""
     if "rpc" not in target.table:
         return f"{target.table.build} has no flag 'rpc'"
+    if deployment.command is not None:
+        return f"the command of deployment '{deployment.name}' can be given no RPC server of ours"
     if deployment.rpc is None:
         return (
             f"deployment '{deployment.name}' starts no RPC server "

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,7 @@ from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord, ServerFacts
 from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
+from benchsuite.pipeline.devices import locks_of
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.machine import gpu_source
@@ -38,6 +39,7 @@ from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
 from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
+from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.store.baselines import Baselines
 from benchsuite.store.history import remember
@@ -69,6 +71,10 @@ class RunState:
         self.started_at = dt.datetime.now(dt.UTC)
         self.started_s = time.monotonic()
         self.gpus = gpu_source(prepared.plan)
+        self.machine_state = begin_state(gpus=self.gpus)
+
+    def begin_machine_state(self) -> None:
+        """What the machine is like, once nobody's run is waited for any more."""
         self.machine_state = begin_state(gpus=self.gpus)
 
     def end_machine_state(self) -> None:
@@ -121,7 +127,9 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
     with folder.open_journal() as journal:
         journal.write("begin", record=run.record(folder.id))
         try:
-            asyncio.run(_drive_all(run, folder, journal))
+            with _locked(run):
+                run.begin_machine_state()
+                asyncio.run(_drive_all(run, folder, journal))
         finally:
             progress.close()
         run.end_machine_state()
@@ -202,8 +210,17 @@ async def drive_one(
     if target is None or guard is None:
         from benchsuite.pipeline.attach import AttachDrive
 
-        return await AttachDrive(context, run.prepared.api_key, variant, trial).run()
+        return await AttachDrive(context, run.prepared.api_key, variant, trial, guard).run()
     return await LaunchDrive(context, target, guard, variant, trial).run()
+
+
+def _locked(run: RunState) -> AbstractContextManager[None]:
+    """The locks of the devices that the run uses; exclusive where a gate is noisy."""
+    wanted = locks_of(run.prepared.plan, run.environ)
+    if wanted is None:
+        return nullcontext()
+    devices, alone = wanted
+    return device_locks(devices, alone=alone, environ=run.environ, say=run.progress.launch)
 
 
 def _stored(run: RunState, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
@@ -255,8 +272,8 @@ def keep_outcome(journal: Journal, outcome: Outcome) -> None:
 
 @contextmanager
 def guarded(prepared: Prepared) -> Iterator[Guard | None]:
-    """The guard process where servers are launched."""
-    if prepared.target is None:
+    """The guard process where servers are launched, or a command prints an attached one's log."""
+    if prepared.target is None and not prepared.plan.deployment.observe.log_command:
         yield None
         return
     with Guard() as guard:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.ab import SIDES, AbRecord, Side
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import Estimate, GateResult
 from benchsuite.report.failures import failure_lines
 from benchsuite.report.layout import Style, cells, columns, cut, name_above, safe, wrap
 from benchsuite.report.terminal import outcome_line
+from benchsuite.stats.paired import LOOKS
 from benchsuite.store.baselines import unit_of
 from benchsuite.units import format_number
 
@@ -23,6 +25,7 @@ _COLOURS = {
     "inconclusive": "yellow",
     "not applicable": "dim",
     "xfail": "dim",
+    "xpass": "red",
 }
 _MIN_TABLE = 76  # columns; with less, each comparison is told in lines of its own
 _EVERY = re.compile(r'=~"\.\*"')
@@ -54,10 +57,29 @@ def render_ab(record: AbRecord, *, stored: str | None = None, style: Style | Non
         _foot(record, stored, look),
     ]
     text = "\n\n".join("\n".join(block) for block in blocks if block)
-    place = safe(f"{record.scenario}, candidate against baseline")
+    place = safe(f"{record.scenario}, candidate against baseline{_not_judged(record)}")
     if record.verdict is None:
         return f"{text}\nUNJUDGED  {place}\n"
     return f"{text}\n{outcome_line(record.verdict, place, look)}\n"
+
+
+def _not_judged(record: AbRecord) -> str:
+    """What too few pairs, or --exact, leave without a judgement, for the verdict's line."""
+    rules = record.rules
+    if not rules.exact and (rules.pairs is None or rules.pairs >= LOOKS[0]):
+        return ""
+    kinds = [
+        CATALOGUE[gate.metric.partition("{")[0]].assume
+        for gate in record.gates
+        if gate.against == "other side" and gate.outcome == "inconclusive"
+    ]
+    open_kinds = [kind for kind in ("memory", "latency") if kind in kinds]
+    if not open_kinds:
+        return ""
+    verb = "was" if len(open_kinds) == 1 else "were"
+    left = "--exact" if rules.exact else "--pairs"
+    words = f"{' and '.join(open_kinds)} {verb} not judged"
+    return f" ({words}: `benchsuite ab {record.scenario} ...` without {left} does)"
 
 
 def _head(record: AbRecord, look: Style) -> list[str]:
@@ -214,7 +236,7 @@ def _advises(gate: GateResult) -> bool:
 def _outcome(gate: GateResult) -> str:
     if _advises(gate):
         return "advises"
-    return gate.outcome.upper() if gate.outcome in ("fail", "error") else gate.outcome
+    return gate.outcome.upper() if gate.outcome in ("fail", "error", "xpass") else gate.outcome
 
 
 def _applies(gate: GateResult) -> bool:

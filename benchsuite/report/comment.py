@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from benchsuite.gate.kinds import KINDS
 from benchsuite.gate.verdict import failures_of, worst_code
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.select import parse_selector
 from benchsuite.model.ab import SIDES, AbRecord
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult, Verdict
@@ -19,7 +22,7 @@ from benchsuite.report.diff import Diff, Row
 from benchsuite.report.diff_text import explained
 from benchsuite.report.layout import Style
 from benchsuite.report.markdown import code, escape, row, table_head
-from benchsuite.report.report_input import ReportInput
+from benchsuite.report.report_input import DEFAULT_KEY, ReportInput
 from benchsuite.report.terminal import outcome_line
 
 MOST_BYTES = 65_000
@@ -34,7 +37,7 @@ _MOVED = ("improved", "regressed", "changed", "missing", "new")
 
 def marker(key: str) -> str:
     """The hidden first line; a comment that begins with it is the one to update."""
-    cleaned = _UNSAFE_KEY.sub("-", key).replace("--", "-").strip("-") or "report"
+    cleaned = re.sub("-+", "-", _UNSAFE_KEY.sub("-", key)).strip("-") or DEFAULT_KEY
     return f"<!-- benchsuite:{cleaned} -->"
 
 
@@ -123,16 +126,40 @@ def _head(key: str, runs: Sequence[_Judged]) -> _Section:
 
 
 def _changes_head(changes: Diff) -> _Section:
-    count = len(changes.rows)
-    states: dict[str, int] = {}
-    for one in changes.rows:
-        states[one.state] = states.get(one.state, 0) + 1
-    parts = ", ".join(f"{number} {state}" for state, number in states.items())
-    noun = "baseline" if count == 1 else "baselines"
+    """How many baselines the branch changes; samples of memory and latency are counted apart."""
     since = escape(changes.baseline)
-    if not count:
-        return _Section(("", f"> {escape('; '.join(changes.notes))}"))
-    return _Section(("", f"> **This branch changes {count} {noun}** since {since}: {parts}."))
+    exact, noisy = _split(changes.rows)
+    parts = [f"**This branch changes {_count(exact)}** since {since}: {_states(exact)}"]
+    if noisy and exact:
+        parts.append(f"and the samples of {len(noisy)} of memory and latency")
+    elif noisy:
+        none = f"**This branch changes no baseline but the samples of {len(noisy)}**"
+        parts = [f"{none} of memory and latency since {since}"]
+    if not changes.rows:
+        parts = [escape("; ".join(changes.notes))]
+    return _Section(("", f"> {', '.join(parts)}."))
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return "1 baseline" if len(rows) == 1 else f"{len(rows)} baselines"
+
+
+def _states(rows: Sequence[Row]) -> str:
+    states: dict[str, int] = {}
+    for one in rows:
+        states[one.state] = states.get(one.state, 0) + 1
+    return ", ".join(f"{number} {state}" for state, number in states.items())
+
+
+def _split(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows of values that are to be equal, and rows of memory and latency, which never are."""
+    exact: list[Row] = []
+    noisy: list[Row] = []
+    for one in rows:
+        metric = CATALOGUE.get(parse_selector(one.series).name)
+        advises = metric is not None and KINDS[metric.assume].advises
+        (noisy if advises else exact).append(one)
+    return exact, noisy
 
 
 def _runs(runs: Sequence[_Judged]) -> list[_Section]:
@@ -209,22 +236,23 @@ def _arrow(before: str, after: str) -> str:
 
 
 def _changes(changes: Diff) -> list[_Section]:
-    """What became of the baselines: in words by origin, then all of them in a table."""
+    """What became of the baselines: in words by origin, then all of them in a table.
+
+    Samples of memory and latency change with every accept; their number is said at the top.
+    """
+    exact, _ = _split(changes.rows)
     lines: list[str] = []
-    for heading, sentences in explained([one for one in changes.rows if not one.noisy]):
+    for heading, sentences in explained(exact):
         lines += [f"- {escape(text)}" for text in sentences]
         lines += [f"  - {escape(text)}" for text in heading]
     names = ("scenario", "variant", "series", "before", "now", "")
-    return [
+    head = ("", f"<details><summary>{_count(exact)}</summary>", "", *table_head(names))
+    sections = [
         _Section(("", "**Changed baselines**", ""), tuple(lines), what="lines"),
-        _Section(
-            ("", "<details><summary>All of them</summary>", "", *table_head(names)),
-            tuple(_change_rows(changes.rows)),
-            ("", "</details>"),
-            what="baselines",
-        ),
-        _Section(tuple(line for note in changes.notes for line in ("", escape(note)))),
+        _Section(head, tuple(_change_rows(exact)), ("", "</details>"), what="baselines"),
     ]
+    notes = tuple(line for note in changes.notes for line in ("", escape(note)))
+    return [one for one in sections if one.rows] + ([_Section(notes)] if notes else [])
 
 
 def _change_rows(rows: Sequence[Row]) -> Iterator[str]:

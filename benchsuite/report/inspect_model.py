@@ -23,6 +23,7 @@ class ModelInspection(msgspec.Struct, frozen=True):
     shape: ModelShape | UnknownMemory
     expected: ExpectedMemory | UnknownMemory
     measurements: tuple[Measurement, ...] = ()  # the expected memory as gates name it
+    hashes: tuple[tuple[str, str], ...] = ()  # file and SHA-256 of all of it, where asked for
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -60,6 +61,7 @@ def render_model_json(found: ModelInspection) -> bytes:
             "size_bytes": facts.size_bytes,
             "sampled_sha256": facts.sampled_sha256,
             "n_ctx_train": facts.n_ctx_train,
+            "sha256": dict(found.hashes) or None,
             "shape": shape if isinstance(shape, ModelShape) else None,
         },
         "settings": {
@@ -95,6 +97,7 @@ def render_model(found: ModelInspection, style: Style | None = None) -> str:
     lines = [look.paint(cut(safe(found.facts.path), look.width), "bold")]
     for sentence in (_model(found.facts), *_layers(found.shape), _asked(found.settings)):
         lines += wrap(safe(sentence), look.width)
+    lines += [f"sha256 {digest}  {safe(file)}" for file, digest in found.hashes]
     if isinstance(found.expected, ExpectedMemory):
         lines += ["", *_caches(found.expected, look)]
         lines += ["", *_totals(found.measurements, look)]

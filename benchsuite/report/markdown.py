@@ -17,7 +17,7 @@ _SPECIAL = re.compile(
     r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)"  # markup, tables, HTML, mathematics
     r"|://|(?<=www)\."  # links
     r"|(?<=@)(?=\w)|(?<=[#!])(?=\d)|(?<=\bGH-)(?=\d)"  # mentions and references
-    r"|(?<=:)(?=[a-z0-9_+-]+:)"  # emoji
+    r"|(?<![\w:]:)(?<=:)(?=[a-z0-9_+-]+:)"  # emoji
 )
 # GitHub finds mentions and references in the rendered text, so an entity alone does not hide them
 _BREAK = "&#8203;"

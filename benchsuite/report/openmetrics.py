@@ -178,11 +178,20 @@ def _lines(families: Mapping[str, _Family]) -> Iterator[str]:
         if family.unit:
             yield f"# UNIT {name} {family.unit}"
         yield f"# HELP {name} {_quoted(safe(family.help))}"
-        # the samples of one label set stand together, in the order of time
-        for (sample, labels), points in sorted(family.samples.items()):
-            pairs = ",".join(f'{key}="{value}"' for key, value in labels)
-            for time, value in sorted(points.items()):
-                yield f"{sample}{{{pairs}}} {_number(value)} {time!r}"
+        points = [
+            (sample, _group(name, labels), time, labels, value)
+            for (sample, labels), values in family.samples.items()
+            for time, value in values.items()
+        ]
+        # the samples of one label set stand together in the order of time, as the spec asks;
+        # all states of a state set are one
+        for sample, _, time, labels, value in sorted(points):
+            pairs = ",".join(f'{key}="{text}"' for key, text in labels)
+            yield f"{sample}{{{pairs}}} {_number(value)} {time!r}"
+
+
+def _group(family: str, labels: _Labels) -> _Labels:
+    return tuple(pair for pair in labels if pair[0] != family)
 
 
 def _number(value: float) -> str:

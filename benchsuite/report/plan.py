@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchsuite.gate.words import rule_words
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
+from benchsuite.model.deployment import OWN_MODEL_FLAGS
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.scenario import (
     CompleteStep,
@@ -32,24 +33,31 @@ from benchsuite.model.scenario import (
     TurnStep,
     When,
 )
+from benchsuite.server.behind import Behind
 from benchsuite.units import format_number
 
 _WIDTH = 96
 _TEXT_SHOWN = 40
 
 
-def render_plan(plan: Plan, commands: Mapping[str, Sequence[str]] | None = None) -> str:
+def render_plan(
+    plan: Plan,
+    commands: Mapping[str, Sequence[str]] | None = None,
+    behind: Behind | None = None,
+) -> str:
     """The plan in words, with a newline at its end.
 
     Args:
         plan: What would be done.
         commands: The exact server command of each variant; None leaves them out.
+        behind: How the server of a command is reached; None where there is no such command.
     """
     scenario = plan.scenario
     lines = [f"{scenario.name}: {scenario.title}", f"  {scenario.path}"]
     if scenario.description:
         lines += ["", *_wrap(scenario.description, "  ")]
     lines += ["", f"Server: {_server(plan)}"]
+    lines += [] if behind is None else _behind(behind)
     if plan.seed or plan.trials > 1:
         lines.append(f"  {_count(plan.trials, 'trial')} of each variant, seed {plan.seed}")
     lines += ["", "Sessions:"] if scenario.sessions else []
@@ -210,10 +218,46 @@ def _server(plan: Plan) -> str:
     if not plan.scenario.needs_server:
         return f"deployment {deployment.name}; no step needs a server, so none is started"
     if deployment.url is not None:
-        return f"deployment {deployment.name}, attached to {deployment.url}"
+        named = deployment.model_name
+        words = "" if named is None else f", its model {named}"
+        return f"deployment {deployment.name}, attached to {deployment.url}{words}"
+    if deployment.command is not None:
+        words = shlex.join(deployment.command.argv)
+        return f"deployment {deployment.name}, started by: {words}"
     server = deployment.server or "the first llama-server found"
-    model = deployment.model or "the tiny model"
+    model = deployment.model or _own_model(plan) or "the tiny model"
     return f"deployment {deployment.name}, {server} with {model}"
+
+
+def _behind(behind: Behind) -> Iterator[str]:
+    """How the server behind a command is stopped, seen and read."""
+    stop = shlex.join(behind.stop) if behind.stop else "the signal TERM to the command"
+    yield f"  asked to stop by: {stop}"
+    kill = shlex.join(behind.kill) if behind.kill else "the signal KILL to the command"
+    yield f"  ended by force, also if benchsuite is killed, by: {kill}"
+    yield f"  log: {shlex.join(behind.log) if behind.log else 'what the command prints'}"
+    if behind.container is not None:
+        yield f"  memory: of container {behind.container} ({shlex.join(behind.engine)} inspect)"
+    elif behind.elsewhere:
+        yield "  memory: cannot be seen, since the server runs on another host"
+    elif behind.pidfile is not None:
+        yield f"  memory: of the process in {behind.pidfile}"
+    elif behind.process is not None:
+        yield f"  memory: of the process that matches '{behind.process}'"
+    else:
+        yield "  memory: cannot be seen; name its 'container', 'pidfile' or 'process'"
+
+
+def _own_model(plan: Plan) -> str | None:
+    """The model that the server finds by its own flags, in words; None where it is given a file."""
+    for variant in plan.variants:
+        for flag in OWN_MODEL_FLAGS:
+            value = variant.flags.get(flag)
+            if value is not None:
+                named = plan.deployment.model_name
+                which = "the model" if named is None else f"model {named}"
+                return f"{which} of --{flag} {value}"
+    return None
 
 
 def _session(session: SessionSpec) -> str:

@@ -290,6 +290,7 @@ def _differs(before: StoredRun, after: StoredRun, variant: str) -> tuple[str, ..
     for name, old, new in (
         ("commit", (before.info.commit or "")[:9], (after.info.commit or "")[:9]),
         ("kernel", before.info.kernel, after.info.kernel),
+        ("image", before.info.image, after.info.image),
     ):
         if old and new and old != new:
             words.append(f"{name} {old} -> {new}")

@@ -18,6 +18,7 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment, Observe
 from benchsuite.model.scenario import DEFAULT_FOLDER, FlagValue
+from benchsuite.scenario.command_keys import COMMAND_KEYS, read_command
 from benchsuite.scenario.words import remedy
 
 CONFIG_NAME = "benchsuite.toml"
@@ -72,6 +73,11 @@ def load_config(start: Path) -> Config:
     if path.name == _PYPROJECT:
         table, prefix = table["tool"]["benchsuite"], ("tool", "benchsuite")
     return _Reader(path, text, prefix).config(table)
+
+
+def parse_config(path: Path, text: str) -> Config:
+    """As `load_config`, from the text of a `benchsuite.toml` that would lie at `path`."""
+    return _Reader(path, text, ()).config(_tables(path, text))
 
 
 def _read(path: Path) -> str:
@@ -170,8 +176,13 @@ class _Reader:
 
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
-        fields = tuple(
-            field for field in Deployment.__struct_fields__ if field not in ("name", "sources")
+        fields = (
+            *(
+                field
+                for field in Deployment.__struct_fields__
+                if field not in ("name", "sources", "places")
+            ),
+            *COMMAND_KEYS,
         )
         self.unknown(table, fields, keys, f"deployment '{name}'")
         model = self.text_of(table, "model", keys)
@@ -184,17 +195,25 @@ class _Reader:
         found = Deployment(
             name=name,
             server=self.program(table, "server", keys),
+            command=read_command(
+                table,
+                lambda text: str(self.file(text)),
+                lambda key, sentence: self.say((*keys, key), sentence),
+            ),
             url=self.text_of(table, "url", keys),
             model=None if model is None else str(self.file(model)),
+            model_name=self.text_of(table, "model_name", keys),
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
             env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
             api_key_env=self.text_of(table, "api_key_env", keys),
+            ca=self.optional_file(table, "ca", keys),
             observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
             requests_per_second=None if rate is None else float(rate),
             rpc=self.program(table, "rpc", keys),
             overlays=self.overlays(self.table_of(table, "overlays", keys), (*keys, "overlays")),
             sources=self.sources(table, keys),
             source=self.place(*keys),
+            places=self.flag_places(table, keys),
         )
         self.consistent(found, table, keys)
         return found
@@ -203,10 +222,16 @@ class _Reader:
         self, found: Deployment, table: Mapping[str, Any], keys: tuple[str, ...]
     ) -> None:
         only_launched = [
-            key for key in ("server", "model", "flags", "env", "rpc", "overlays") if table.get(key)
+            key
+            for key in ("server", "command", "model", "flags", "env", "rpc", "overlays")
+            if table.get(key)
         ]
+        if found.command is not None:
+            for key in ("server", "rpc"):
+                if key in table:
+                    self.say((*keys, key), f"'{key}' does not go with 'command'; keep one of them")
         only_attached = [
-            key for key in ("api_key_env", "observe", "requests_per_second") if key in table
+            key for key in ("api_key_env", "ca", "observe", "requests_per_second") if key in table
         ]
         if found.attached:
             for key in only_launched:
@@ -221,13 +246,29 @@ class _Reader:
                 self.say((*keys, key), f"'{key}' is for a running server, which 'url' would name")
 
     def observe(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> Observe:
-        self.unknown(table, Observe.__struct_fields__, keys, "'observe'")
-        log = self.text_of(table, "log", keys)
+        known = tuple(name for name in Observe.__struct_fields__ if name != "log_command")
+        self.unknown(table, known, keys, "'observe'")
+        command = self.words_of(table, "log", keys) if isinstance(table.get("log"), list) else ()
+        log = None if command else self.text_of(table, "log", keys)
+        container = self.text_of(table, "container", keys)
+        engine = self.words_of(table, "engine", keys) or ("docker",)
+        if "engine" in table and container is None:
+            self.say((*keys, "engine"), "'engine' goes with 'container', which is missing")
+        if container is not None and "pid" in table:
+            self.say((*keys, "pid"), "'pid' is that of the 'container'; keep one of them")
+        if container is not None and "log" not in table:
+            command = (*engine, "logs", "--follow", container)
         pid = table.get("pid")
         if pid is not None and (isinstance(pid, bool) or not isinstance(pid, int) or pid < 1):
             self.wrong((*keys, "pid"), "a process id", pid)
             pid = None
-        return Observe(log=None if log is None else str(self.file(log)), pid=pid)
+        return Observe(
+            log=None if log is None else str(self.file(log)),
+            log_command=command,
+            pid=pid,
+            container=container,
+            engine=engine,
+        )
 
     def sources(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
         """Source folders: `source = "FOLDER"`, or a table of several by key."""
@@ -265,6 +306,22 @@ class _Reader:
                 self.wrong((*keys, name), "a value or a list of values", value)
         return flags
 
+    def flag_places(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
+        """Where each flag stands, of the deployment and of its overlays."""
+        found = {
+            name.lstrip("-"): self.place(*keys, "flags", name)
+            for name in self.table_of(table, "flags", keys)
+        }
+        overlays = self.table_of(table, "overlays", keys)
+        for scenario in overlays:
+            inner = self.table_of(overlays, scenario, (*keys, "overlays"))
+            for variant in inner:
+                place = (*keys, "overlays", scenario)
+                for name in self.table_of(inner, variant, place):
+                    word = f"{scenario}.{variant}.{name.lstrip('-')}"
+                    found[word] = self.place(*place, variant, name)
+        return found
+
     def overlays(
         self, table: Mapping[str, Any], keys: tuple[str, ...]
     ) -> dict[str, dict[str, dict[str, FlagValue]]]:
@@ -293,10 +350,28 @@ class _Reader:
         self.wrong((*keys, key), "text", value)
         return None
 
+    def words_of(
+        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """An argument list; empty where the key is not given."""
+        value = table.get(key)
+        if value is None:
+            return ()
+        if isinstance(value, list) and value and all(isinstance(v, str) and v for v in value):
+            return tuple(value)
+        self.wrong((*keys, key), 'a list of words such as ["docker", "logs", "-f", "llama"]', value)
+        return ()
+
     def program(self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> str | None:
         """A program's path; a bare word is kept, to be looked up on PATH as a shell would."""
         text = self.text_of(table, key, keys)
         return text if text is None or _is_bare(text) else str(self.file(text))
+
+    def optional_file(
+        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+    ) -> str | None:
+        text = self.text_of(table, key, keys)
+        return None if text is None else str(self.file(text))
 
     def table_of(
         self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]

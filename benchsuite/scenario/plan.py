@@ -13,6 +13,7 @@ from benchsuite.model.scenario import (
     OWNED_STEPS,
     CompleteStep,
     ConcurrentlyStep,
+    DamageStep,
     EmbeddingStep,
     FlagValue,
     GateSpec,
@@ -27,11 +28,14 @@ from benchsuite.model.scenario import (
 )
 from benchsuite.scenario.digest import digest_of
 from benchsuite.scenario.flags import FlagTable
-from benchsuite.scenario.resolve import Resolver, attached_flags
+from benchsuite.scenario.resolve import Resolver, attached_flags, canonical_needs
 from benchsuite.scenario.words import remedy
 
 _SEED_STEP = 1_000_003
 """How far apart the prompts of neighbouring run seeds lie; a prime, so that they rarely meet."""
+
+
+_SLOT_PATH = "slot-save-path"
 
 
 def parse_set(text: str) -> tuple[str, FlagValue]:
@@ -60,6 +64,7 @@ def make_plan(
     limits: Limits | None = None,
     devices: Collection[str] | None = None,
     no_rpc: str | None = None,
+    names: FlagTable | None = None,
 ) -> Plan:
     """What one run of a scenario will do.
 
@@ -74,6 +79,7 @@ def make_plan(
         limits: Of the waits; the defaults if None.
         devices: Kinds of device that the server can use (`CPU`, `CUDA`); None where nobody
             asked, and then `require: {device}` is left to be seen.
+        names: Knows how flags may be spelled, for an attached server, whose own help is not seen.
         no_rpc: Why no RPC server can be started; None where one can.
 
     Raises:
@@ -112,7 +118,7 @@ def make_plan(
         if resolver is not None and reason is None:
             flags, notes = resolver.resolve(variant, overlay or {})
         elif deployment.attached and scenario.needs_server:
-            flags, notes, cannot = attached_flags(scenario, variant)
+            flags, notes, cannot = attached_flags(scenario, variant, names)
             reason = reason or cannot
         planned.append(
             VariantPlan(
@@ -134,6 +140,7 @@ def make_plan(
         deployment=deployment,
         variants=tuple(planned),
         gates=tuple(gate for gate in scenario.gates if _concerns(gate, chosen)),
+        needs=canonical_needs(scenario, table or names),
         trials=trials,
         seed=seed,
         limits=Limits() if limits is None else limits,
@@ -232,6 +239,8 @@ def _not_applicable(
         }
         if owned:
             return f"its steps ({', '.join(owned)}) are only for a server that benchsuite starts"
+    if (unshared := _unshared(scenario, variant, deployment)) is not None:
+        return unshared
     if require.overlay and variant.name not in deployment.overlays.get(scenario.name, {}):
         return (
             f"deployment '{deployment.name}' has no overlay for it "
@@ -247,6 +256,21 @@ def _not_applicable(
         if require.device.casefold() not in kinds:
             return f"no device of kind {require.device}; there is {', '.join(devices) or 'none'}"
     return None
+
+
+def _unshared(scenario: Scenario, variant: VariantSpec, deployment: Deployment) -> str | None:
+    """Why steps cannot be taken whose files the server must share with us, or None."""
+    command = deployment.command
+    if command is None or command.shares_files or not scenario.saves_slots:
+        return None
+    if _SLOT_PATH in {**deployment.flags, **variant.flags} and not any(
+        isinstance(step, DamageStep) for step in scenario.steps
+    ):
+        return None
+    return (
+        f"its steps save slots, and the server of deployment '{deployment.name}' does not share "
+        f"our folders (where no file is spoilt, flag {_SLOT_PATH} may name one of its own)"
+    )
 
 
 def _shift_prompt(prompt: PromptSpec, seed: int) -> PromptSpec:

@@ -5,7 +5,7 @@ What the scenario needs exactly, or at least, is held against the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -79,7 +79,14 @@ class Resolver:
             if name in self._needs:
                 raise FlagError(f"flag '{name}' is named twice under 'server'", where=where)
             self._needs[name] = msgspec.structs.replace(need, **{need.kind: _as_kind(need, normal)})
-        self._deployed = self._layer(deployment.flags, deployment.source)
+        # the server reads these too, below its command line: they are the deployment's word
+        variables: dict[str, FlagValue] = {
+            name: value for name, value in deployment.env.items() if _is_flag(name, table)
+        }
+        self._deployed: dict[str, FlagValue] = {
+            **self._layer(variables, lambda _: deployment.source),
+            **self._layer(deployment.flags, self._place),
+        }
         self._sets = self._merge_sets(sets)
 
     def refuse_sets(self, variant: VariantSpec, overlay: dict[str, FlagValue]) -> None:
@@ -110,16 +117,20 @@ class Resolver:
             if need.kind == "default":
                 chosen[name] = _Choice(need.default, "the scenario's default")
         for name, value in self._deployed.items():
-            self._hold_exact(name, value, f"{deployment} sets", self._deployment.source)
+            where = self._place_of(name, self._deployment.flags, "")
+            self._hold_exact(name, value, f"{deployment} sets", where)
             chosen[name] = _Choice(value, deployment)
         for name, need in self._needs.items():
             if need.kind == "exact":
                 chosen[name] = _Choice(need.exact, "needed exactly by the scenario")
-        authored = self._layer(variant.flags, f"{self._scenario.path}:{variant.line}")
+        line = f"{self._scenario.path}:{variant.line}"
+        authored = self._layer(variant.flags, lambda _: line)
         for name, value in authored.items():
             chosen[name] = _Choice(value, f"variant '{variant.name}'")
-        for name, value in self._layer(overlay, self._deployment.source).items():
-            self._hold_exact(name, value, f"the overlay of {deployment} sets", None)
+        prefix = f"{self._scenario.name}.{variant.name}."
+        for name, value in self._layer(overlay, lambda w: self._place(f"{prefix}{w}")).items():
+            where = self._place_of(name, overlay, prefix)
+            self._hold_exact(name, value, f"the overlay of {deployment} sets", where)
             chosen[name] = _Choice(value, f"overlay of {deployment}")
         for name, value in self._sets.items():
             self._hold_exact(name, value, "--set gives", None)
@@ -140,9 +151,20 @@ class Resolver:
         )
         return flags, notes
 
-    def _layer(self, flags: dict[str, FlagValue], where: str) -> dict[str, FlagValue]:
+    def _place(self, word: str) -> str:
+        """Where a flag of the deployment, or with its prefix of an overlay, was written."""
+        return self._deployment.places.get(word, self._deployment.source)
+
+    def _place_of(self, name: str, flags: dict[str, FlagValue], prefix: str) -> str:
+        word = next((w for w in flags if self._table.canonical(w) == name), name)
+        return self._place(f"{prefix}{word}")
+
+    def _layer(
+        self, flags: dict[str, FlagValue], where_of: Callable[[str], str]
+    ) -> dict[str, FlagValue]:
         layer: dict[str, FlagValue] = {}
         for word, value in flags.items():
+            where = where_of(word)
             name, normal = self._normalise(word, value, where)
             if name in layer:
                 raise FlagError(f"'{word}' is flag '{name}', which is given already", where=where)
@@ -205,6 +227,8 @@ class Resolver:
             ) from None
         if number >= least:
             return found
+        if name == _PARALLEL and number < 0 and least <= AUTOMATIC_SLOTS:
+            return found
         if found.origin == "--set":
             raise FlagError(
                 f"--set gives {name} {number}, but scenario '{self._scenario.name}' needs {words} "
@@ -239,26 +263,48 @@ def _slots(chosen: dict[str, _Choice]) -> int:
     return AUTOMATIC_SLOTS
 
 
+def _is_flag(variable: str, table: FlagTable) -> bool:
+    return variable.startswith("LLAMA_ARG_") and variable in table
+
+
+def canonical_needs(scenario: Scenario, table: FlagTable | None) -> dict[str, FlagNeed]:
+    """What the scenario needs, by canonical name where the table has the flag."""
+    if table is None:
+        return dict(scenario.server)
+    return {
+        table.canonical(word) if word in table else word: need
+        for word, need in scenario.server.items()
+    }
+
+
 def attached_flags(
-    scenario: Scenario, variant: VariantSpec
+    scenario: Scenario, variant: VariantSpec, table: FlagTable | None = None
 ) -> tuple[dict[str, FlagValue], tuple[str, ...], str | None]:
     """What to check of a running server, in words too, and why a variant cannot run on it.
 
     The flags are requirements, never given; of `min` the least value, multiplied by an exact
-    number of slots.
+    number of slots. A table knows other spellings; a word that it lacks stays as it is.
     """
     flags: dict[str, FlagValue] = {}
-    for name, need in scenario.server.items():
+    for word, need in scenario.server.items():
         if need.kind == "exact" and need.exact is not None:
-            flags[name] = need.exact
-    flags.update({name: value for name, value in variant.flags.items() if value is not None})
+            name, value = _spelled(word, need.exact, table)
+            flags[name] = value
+    given = dict(_spelled(word, value, table) for word, value in variant.flags.items())
+    flags.update({name: value for name, value in given.items() if value is not None})
     slots = _slots({name: _Choice(value, "") for name, value in flags.items()})
-    for name, need in scenario.server.items():
+    for name, need in canonical_needs(scenario, table).items():
         if need.kind == "min" and name not in flags:
             flags[name] = str((need.min or 0) * (slots if need.per == "slot" else 1))
     notes = tuple(f"{name} {show_value(value)}: to be checked" for name, value in flags.items())
-    unseen = [name for name in variant.flags if name not in _SEEN_FROM_OUTSIDE]
+    unseen = [name for name in given if name not in _SEEN_FROM_OUTSIDE]
     reason = None
     if unseen:
         reason = f"it sets {', '.join(unseen)}, which a running server cannot be given"
     return flags, notes, reason
+
+
+def _spelled(word: str, value: FlagValue, table: FlagTable | None) -> tuple[str, FlagValue]:
+    if table is None or word not in table:
+        return word, value
+    return table.normalise(word, value)

@@ -17,6 +17,7 @@ from benchsuite.model.deployment import ADHOC, TINY, Deployment
 from benchsuite.model.scenario import Scenario
 from benchsuite.scenario.config import Config, load_config
 from benchsuite.scenario.load import load_scenario
+from benchsuite.scenario.templates import placeholders
 from benchsuite.scenario.words import remedy
 
 _SUFFIXES = (".yaml", ".yml")
@@ -201,6 +202,8 @@ def resolve_deployment(
         raise UsageError("--api-key-env is for a running server; name it with --url")
     if model is not None and chosen.name == TINY:
         raise UsageError(f"deployment '{TINY}' is our tiny model; leave out -d, or --model")
+    if chosen.command is not None:
+        _refuse_with_command(chosen, server=server, model=model)
     changes: dict[str, str] = {}
     if server is not None:
         bare = Path(server).name == server and not (workspace.cwd / server).is_file()
@@ -240,6 +243,29 @@ def _refuse_with_url(
         raise UsageError(
             f"deployment '{chosen.name}' starts a server, --url attaches to a running one",
             hint="leave out -d, or declare a deployment with 'url'",
+        )
+
+
+def _refuse_with_command(chosen: Deployment, *, server: str | None, model: str | None) -> None:
+    if server is not None:
+        raise UsageError(
+            f"deployment '{chosen.name}' starts its server by a 'command'; --server cannot replace "
+            "it",
+            hint="leave out -d, or --server",
+        )
+    command = chosen.command
+    if model is None or command is None:
+        return
+    if command.model_inside is None and "model" not in placeholders(command.argv):
+        raise UsageError(
+            f"deployment '{chosen.name}' brings its own model; --model cannot replace it",
+            hint="leave out --model, or write {model} in its 'command'",
+        )
+    if command.model_inside is not None:
+        raise UsageError(
+            f"deployment '{chosen.name}' says with 'model_inside' where its server finds the "
+            "model; --model cannot replace it",
+            hint="leave out --model, or declare a deployment for the other model",
         )
 
 

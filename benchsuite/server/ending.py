@@ -1,11 +1,14 @@
 """How a server ended, in one sentence, from its exit and what its log tells.
 
-Pure: it knows exit codes and signals; the words of logs are `logform`'s.
+It knows exit codes and signals; the words of logs are `logform`'s.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
@@ -58,6 +61,22 @@ def read_end(lines: Sequence[str]) -> LogFacts:
     return reader.finish()
 
 
+_TAIL_BYTES = 64 * 1024
+
+
+def read_tail(path: Path) -> LogFacts:
+    """What the last 64 KiB of a log tell; nothing where it cannot be read."""
+    reader = LogReader()
+    try:
+        with path.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(size - _TAIL_BYTES, 0))
+            reader.feed(log.read())
+    except OSError:
+        return LogFacts()
+    return reader.finish()
+
+
 def error_lines(told: LogFacts, most: int = 5) -> tuple[str, ...]:
     """The last lines that say what went wrong, without prefix, each once, oldest first."""
     last_of = dict.fromkeys(reversed(told.error_lines))
@@ -67,6 +86,30 @@ def error_lines(told: LogFacts, most: int = 5) -> tuple[str, ...]:
 def lost_the_port(told: LogFacts) -> bool:
     """Whether the log says that the port was taken by someone else."""
     return told.failure is not None and told.failure.kind == "port"
+
+
+def last_words(lines: Sequence[str]) -> str | None:
+    """The last line that says something, stripped; an engine's pointer to its help does not."""
+    for line in reversed(lines):
+        if line.strip() and _POINTER.match(line.strip()) is None:
+            return line.strip()
+    return None
+
+
+_POINTER = re.compile(r"(?:Run|See) '[^']*--help'")
+"""The last line of docker 20 to 28 where `run` fails."""
+
+
+def engine_lost_the_port(told: LogFacts) -> bool:
+    """Whether a container engine's client, or ssh, says that the port was taken."""
+    return any(_ENGINE_PORT.search(line) for line in told.last_lines)
+
+
+_ENGINE_PORT = re.compile(r"port is already allocated|address already in use", re.IGNORECASE)
+"""Docker 20 to 28, podman 3 to 5, and ssh where it forwards a port."""
+
+NO_REASON = " and gave no reason"
+"""The end of `describe_end` where nothing was found in the log."""
 
 
 def describe_end(exit_code: int | None, signal: int | None, told: LogFacts | None = None) -> str:
@@ -118,7 +161,7 @@ def _describe_exit(exit_code: int | None, told: LogFacts) -> str:
         if any(word in line for word in _LIBRARY):
             return f"{ended}: {line.strip()}"
     last = error_lines(told, most=1)
-    return f"{ended}: {last[0]}" if last else f"{ended} and gave no reason"
+    return f"{ended}: {last[0]}" if last else f"{ended}{NO_REASON}"
 
 
 _NAMED_FAILURES = {"flag": "refused a flag: ", "port": "port in use: "}

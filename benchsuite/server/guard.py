@@ -3,7 +3,8 @@
 The guard's own side is `guard_process.py`. What is done on which system:
 
 - Linux: the guard kills each server's process group, and whatever carries this run's mark in its
-  environment, so that not even a server started in the last microsecond is left.
+  environment, so that not even a server started in the last microsecond is left. A server that is
+  no descendant of ours (a container) is ended by the command that is told for it.
 - macOS and other POSIX systems: process groups only; a server whose start was not yet announced
   (well under a millisecond) would be left.
 - Windows: there is no guard; servers are stopped whenever benchsuite ends by itself, also on an
@@ -13,8 +14,10 @@ The guard's own side is `guard_process.py`. What is done on which system:
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +27,7 @@ MARK = "BENCHSUITE_RUN_MARK"
 """Environment variable of launched servers by which the guard knows them."""
 
 _WAIT_S = 2.0  # for the guard to leave; it needs a few milliseconds
+_WAIT_COMMANDS_S = 15.0  # where it has commands to run
 
 
 class Guard:
@@ -36,6 +40,7 @@ class Guard:
         self._mark = os.urandom(16).hex()
         self._groups: set[int] = set()
         self._expected = 0  # launches begun and not yet ended
+        self._commands: list[tuple[str, ...]] = []
         self._process: subprocess.Popen[bytes] | None = None
         if sys.platform != "win32":
             self._start()
@@ -69,6 +74,17 @@ class Guard:
         self._expected -= 1
         self._tell(f"-{group}\n")
 
+    def add_command(self, argv: Sequence[str]) -> None:
+        """Have a command run when we are gone: it ends what is no descendant of ours."""
+        self._commands.append(tuple(argv))
+        self._tell(f"!{_packed(argv)}\n")
+
+    def drop_command(self, argv: Sequence[str]) -> None:
+        """Forget the command; what it ends has ended."""
+        if tuple(argv) in self._commands:
+            self._commands.remove(tuple(argv))
+            self._tell(f"~{_packed(argv)}\n")
+
     def close(self) -> None:
         """Send the guard away and wait until it has gone.
 
@@ -79,13 +95,13 @@ class Guard:
         if process is None or process.stdin is None:
             return
         try:
-            if self._expected == 0:
+            if self._expected == 0 and not self._commands:
                 process.stdin.write(b".\n")
             process.stdin.close()
         except OSError:  # it is gone already
             pass
         try:
-            process.wait(_WAIT_S)
+            process.wait(_WAIT_COMMANDS_S if self._commands else _WAIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -134,6 +150,14 @@ class Guard:
             process.stdin.close()
             process.wait()
             self._start()
-            if self._process is not None and self._process.stdin is not None and self._groups:
-                groups = "".join(f"+{group}\n" for group in sorted(self._groups))
-                self._process.stdin.write(groups.encode())
+            if self._process is not None and self._process.stdin is not None:
+                known = [f"+{group}\n" for group in sorted(self._groups)]
+                known += [f"!{_packed(argv)}\n" for argv in self._commands]
+                self._process.stdin.write("".join(known).encode())
+
+
+def _packed(argv: Sequence[str]) -> str:
+    """An argument list as one word: its program absolute, since the guard has another folder."""
+    program = shutil.which(argv[0])
+    words = [argv[0] if program is None else str(Path(program).absolute()), *argv[1:]]
+    return b"\0".join(os.fsencode(word) for word in words).hex()

@@ -14,22 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal, NamedTuple, cast
 
-from benchsuite.errors import MachineError, ServerHangError, ServerStartError
+from benchsuite.errors import MachineError, ServerStartError
 from benchsuite.logform.facts import LogFacts
-from benchsuite.logform.reader import LogReader
 from benchsuite.model.record import ServerEnd
-from benchsuite.server.ending import describe_end, error_lines, lost_the_port
+from benchsuite.scenario.templates import KEY_VARIABLE
+from benchsuite.server.behind import ServerBehind
+from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_tail
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
-from benchsuite.server.ports import check_port, free_port, is_free, port_in_use
+from benchsuite.server.ports import check_port, free_port
 from benchsuite.server.processes import (
     KILL,
     group_ids,
@@ -39,19 +43,27 @@ from benchsuite.server.processes import (
     wait_for_exit,
     wait_for_group,
 )
+from benchsuite.server.start_faults import PortTakenError, start_error, start_hang
 from benchsuite.units import MIB
+
+__all__ = [
+    "LOG_CAP_BYTES",
+    "LaunchedServer",
+    "Place",
+    "PortTakenError",
+    "launch",
+    "read_tail",
+    "start_process",
+    "wait_until_healthy",
+]
 
 LOG_CAP_BYTES = 1024 * MIB
 """How large a server's log may grow before the server is killed."""
 
-_TAIL_BYTES = 64 * 1024
 _FORCE_S = 5.0  # for the kernel to end a killed process; longer means it hangs in a device
+_CONNECT_S = 1.0
 _TERM = 15
 _CRASH_SIGNALS = (4, 6, 7, 8, 11)
-
-
-class PortTakenError(ServerStartError):
-    """Someone else took the free port between our choice and the server's bind: launch again."""
 
 
 class LaunchedServer:
@@ -64,7 +76,9 @@ class LaunchedServer:
         api_key: For `Authorization: Bearer`; it is in no command line and no record.
         command: What was started, as one would type it; the key is not part of it.
         log_path: Both outputs of the server.
+        client_log_path: Both outputs of a command's client; the same where it prints the log.
         started_ns: Monotonic clock just before it was started.
+        behind: The server behind it, where it is a command's client; None where it is the server.
     """
 
     def __init__(
@@ -80,6 +94,8 @@ class LaunchedServer:
         log_cap_bytes: int,
         started_ns: int,
         guard: Guard,
+        behind: ServerBehind | None = None,
+        client_log_path: Path | None = None,
     ) -> None:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         self.host = host
@@ -89,11 +105,14 @@ class LaunchedServer:
         self.api_key = api_key
         self.command = command
         self.log_path = log_path
+        self.client_log_path = log_path if client_log_path is None else client_log_path
         self.started_ns = started_ns
         self._process = process
         self._log_cap_bytes = log_cap_bytes
         self._guard = guard
         self._end: ServerEnd | None = None
+        self._asked = False
+        self.behind = behind
 
     def poll(self) -> ServerEnd | None:
         """How the server ended; None while it runs. Costs a few microseconds while it does.
@@ -108,6 +127,8 @@ class LaunchedServer:
             self._kill()
             cap = f"{self._log_cap_bytes // MIB} MiB"
             self._finish("forced", f"its log outgrew {cap}, so it was killed: {self.log_path}")
+        elif self.behind is not None:
+            self.behind.follow_log()
         return self._end
 
     def stop(self, limit_s: float) -> ServerEnd:
@@ -125,10 +146,11 @@ class LaunchedServer:
         if (end := self.poll()) is not None:
             return end
         started = time.monotonic()
-        self._ask_to_stop()
-        if not wait_for_exit(self._process, limit_s / 2):
+        self._asked = True
+        self._ask_to_stop(limit_s / 2)
+        if not wait_for_exit(self._process, limit_s / 2 - (time.monotonic() - started)):
             # a second request makes llama-server leave at once: "Received second interrupt"
-            self._ask_to_stop()
+            self._ask_to_stop(limit_s / 2)
             wait_for_exit(self._process, limit_s - (time.monotonic() - started))
         if self._process.poll() is None:
             self._kill()
@@ -140,13 +162,30 @@ class LaunchedServer:
 
     def process_ids(self) -> list[int]:
         """Process ids of the server and its descendants; empty once it has ended."""
-        return [] if self._end is not None else tree_ids(self.pid)
+        if self._end is not None:
+            return []
+        return tree_ids(self.pid) if self.behind is None else self.behind.process_ids()
+
+    def left_behind(self) -> bool:
+        """Whether a command's server still answers once its client has ended."""
+        if self.behind is None or self._end is None:
+            return False
+        try:
+            socket.create_connection((self.host, self.port), _CONNECT_S).close()
+        except OSError:
+            return False
+        return True
 
     def evidence(self) -> LogFacts:
         """What the end of the log tells as it is now."""
         return read_tail(self.log_path)
 
-    def _ask_to_stop(self) -> None:
+    def _ask_to_stop(self, limit_s: float) -> None:
+        behind = self.behind
+        if behind is not None and behind.ask_to_stop(
+            partial(wait_for_exit, self._process), limit_s
+        ):
+            return
         if sys.platform == "win32":
             import signal
 
@@ -156,6 +195,8 @@ class LaunchedServer:
             signal_group(self._process.pid, _TERM)
 
     def _kill(self) -> None:
+        if self.behind is not None:
+            self.behind.kill()
         if sys.platform == "win32":
             self._process.kill()
         else:
@@ -166,20 +207,36 @@ class LaunchedServer:
         self, how: Literal["stopped", "forced", "died"], crash: str | None = None
     ) -> ServerEnd:
         """Kill what is left of the group, let the guard forget it, and keep how it ended."""
+        told = ""
         if sys.platform != "win32" and signal_group(self.pid, 0) and group_ids(self.pid):
             signal_group(self.pid, KILL)
             wait_for_group(self.pid, _FORCE_S)
-        self._guard.release(self.pid)
         code = self._process.returncode
         signal = -code if code is not None and code < 0 else None
         exit_code = None if signal is not None else code
+        if self.behind is not None:
+            ended = self.behind.end(code, asked=self._asked or how == "forced")
+            exit_code, signal, told = ended.exit_code, ended.signal, ended.words
+        self._guard.release(self.pid)
         if code is None:  # killed, and still not gone: a device driver holds it
             crash = crash or f"process {self.pid} did not end within {_FORCE_S:g} s of being killed"
         elif how == "died" or (how == "stopped" and _is_crash(exit_code, signal)):
             how = "died"
             crash = describe_end(exit_code, signal, self.evidence())
+            if self.behind is not None:
+                crash = self._words_of_client(crash, told)
         self._end = ServerEnd(exit_code=exit_code, signal=signal, how=how, crash=crash)
         return self._end
+
+    def _words_of_client(self, crash: str, told: str) -> str:
+        """How a command's client ended, with what its engine told, else with its last words."""
+        if told:
+            return f"{crash.removesuffix(NO_REASON)}; {told}"
+        if crash.endswith(NO_REASON):
+            said = last_words(read_tail(self.client_log_path).last_lines)
+            if said is not None:
+                return f"{crash.removesuffix(NO_REASON)}: {said}"
+        return crash
 
     def _log_bytes(self) -> int:
         try:
@@ -222,52 +279,114 @@ def launch(
         ServerStartError: The binary could not be executed after all.
     """
     chosen = free_port(host) if port is None else check_port(host, port)
-    api_key = os.urandom(24).hex()
     arguments = [] if model is None else ["--model", model]
     command = (*binary.argv, *flags, *arguments, "--host", host, "--port", str(chosen))
+    return start_process(
+        command,
+        place=Place(host, chosen, port is None),
+        log_path=log_path,
+        env=binary.env | dict(env),
+        guard=guard,
+        log_cap_bytes=log_cap_bytes,
+        append=append,
+    )
+
+
+class Place(NamedTuple):
+    """Where a server is to listen."""
+
+    host: str
+    port: int
+    is_ours: bool  # chosen by us, so that another may be chosen
+
+
+def start_process(
+    command: tuple[str, ...],
+    *,
+    place: Place,
+    log_path: Path,
+    env: Mapping[str, str],
+    guard: Guard,
+    log_cap_bytes: int = LOG_CAP_BYTES,
+    append: bool = False,
+    behind: ServerBehind | None = None,
+    client_log_path: Path | None = None,
+) -> LaunchedServer:
+    """Start a ready command as `launch` does: in a group of its own, with a random key.
+
+    Args:
+        command: With host and port in it.
+        place: Where it is to listen.
+        log_path: Made or emptied; gets both outputs, unless there is a `client_log_path`.
+        env: Set for it in addition.
+        guard: Told of it at once.
+        log_cap_bytes, append: As of `launch`.
+        behind: The server, where the command is only its client.
+        client_log_path: Gets both outputs of such a client.
+
+    Raises:
+        MachineError: A log cannot be written.
+        ServerStartError: The command could not be executed after all.
+    """
+    api_key = os.urandom(24).hex()
     environment = server_environment(
         os.environ,
-        binary.env,
         env,
         # a crash handler that attaches a debugger keeps port and memory (build 10434)
-        {"LLAMA_API_KEY": api_key, "GGML_NO_BACKTRACE": "1"},
+        {KEY_VARIABLE: api_key, "GGML_NO_BACKTRACE": "1"},
         guard.environment,
     )
-    try:
-        log = open(log_path, "ab" if append else "wb", buffering=0)  # noqa: SIM115, PTH123  # closed right below
-    except OSError as error:
-        raise MachineError(
-            f"the server's log cannot be written: {error.strerror}: {log_path}",
-            hint="give a folder that can be written to with --out",
-        ) from error
-    prefixed = [*parent_death_prefix(), *command]
-    guard.expect()
-    started_ns = time.monotonic_ns()
-    try:
-        process = _start(prefixed, environment, log.fileno())
-    except OSError as error:
-        guard.cancel()
-        raise ServerStartError(f"{binary.path} could not be started: {error.strerror}") from error
-    finally:
-        log.close()
+    with ExitStack() as logs:
+        mode = "ab" if append else "wb"
+        outputs = [
+            logs.enter_context(_open_log(path, mode))
+            for path in (log_path, client_log_path)
+            if path is not None
+        ]
+        prefixed = [*parent_death_prefix(), *command]
+        guard.expect()
+        started_ns = time.monotonic_ns()
+        try:
+            process = _start(prefixed, environment, outputs[-1].fileno())
+        except OSError as error:
+            guard.cancel()
+            if behind is not None:
+                behind.cancel()
+            raise ServerStartError(
+                f"{command[0]} could not be started: {error.strerror}"
+            ) from error
     server = LaunchedServer(
         process,
         command=command,
-        host=host,
-        port=chosen,
-        port_is_ours=port is None,
+        host=place.host,
+        port=place.port,
+        port_is_ours=place.is_ours,
         api_key=api_key,
         log_path=log_path,
         log_cap_bytes=log_cap_bytes,
         started_ns=started_ns,
         guard=guard,
+        behind=behind,
+        client_log_path=client_log_path,
     )
     try:
+        if behind is not None:
+            behind.started(process.pid)
         guard.register(process.pid)
     except BaseException:
         server.stop(0)
         raise
     return server
+
+
+def _open_log(path: Path, mode: str) -> BinaryIO:
+    try:
+        return cast("BinaryIO", path.open(mode, buffering=0))
+    except OSError as error:
+        raise MachineError(
+            f"the server's log cannot be written: {error.strerror}: {path}",
+            hint="give a folder that can be written to with --out",
+        ) from error
 
 
 def _is_crash(exit_code: int | None, signal: int | None) -> bool:
@@ -317,10 +436,10 @@ async def wait_until_healthy(
     end_s = server.started_ns / 1e9 + limit_s
     while True:
         if (ended := server.poll()) is not None:
-            raise _start_error(server, ended, (evidence or server.evidence)())
+            raise start_error(server, ended, (evidence or server.evidence)())
         left_s = end_s - time.monotonic()
         if left_s <= 0:
-            raise _start_hang(server, limit_s, (evidence or server.evidence)())
+            raise start_hang(server, limit_s, (evidence or server.evidence)())
         try:
             # one question must not outlast the server's death by much
             healthy = await asyncio.wait_for(is_healthy(), min(left_s, 5.0))
@@ -331,44 +450,3 @@ async def wait_until_healthy(
         # a twentieth of the time so far: never late by more than that, and few questions in all
         elapsed_s = time.monotonic() - server.started_ns / 1e9
         await asyncio.sleep(min(max(elapsed_s / 20, 0.002), 0.05))
-
-
-def _start_error(
-    server: LaunchedServer, ended: ServerEnd, evidence: LogFacts
-) -> ServerStartError | MachineError:
-    # build 10434 may lose its last log lines when it exits: then the port itself is asked
-    silent = ended.exit_code == 1 and evidence.crash is None and not evidence.error_lines
-    if lost_the_port(evidence) or (silent and not is_free(server.host, server.port)):
-        if server.port_is_ours:
-            return PortTakenError(f"port {server.port} was taken before the server could have it")
-        return port_in_use(server.host, server.port, "someone else took it")
-    told = ended.crash
-    if ended.how != "forced":
-        told = describe_end(ended.exit_code, ended.signal, evidence)
-    shown = [line for line in error_lines(evidence) if line not in (told or "")]
-    return ServerStartError(
-        f"the server did not start: {told}",
-        hint="\n  ".join([*shown, f"log: {server.log_path}"]),
-    )
-
-
-def _start_hang(server: LaunchedServer, limit_s: float, evidence: LogFacts) -> ServerHangError:
-    last = [line for line in evidence.last_lines if line.strip()][-1:]
-    said = f"; its last line: {last[0].strip()}" if last else "; it printed nothing"
-    return ServerHangError(
-        f"the server was not healthy within {limit_s:g} s of its launch{said}",
-        hint=f"allow more with --start-limit SECONDS; log: {server.log_path}",
-    )
-
-
-def read_tail(path: Path) -> LogFacts:
-    """What the last 64 KiB of a log tell; nothing where it cannot be read."""
-    reader = LogReader()
-    try:
-        with path.open("rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(size - _TAIL_BYTES, 0))
-            reader.feed(log.read())
-    except OSError:
-        return LogFacts()
-    return reader.finish()

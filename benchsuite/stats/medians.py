@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from benchsuite.metrics.catalogue import Better
 from benchsuite.model.verdict import Estimate
-from benchsuite.stats.numbers import NEEDED, finite, median, too_few
+from benchsuite.stats.numbers import NEEDED, finite, floor_step, median, too_few
 
 METHOD = "difference of medians, Price and Bonett"
 MEDIAN_METHOD = "median, Price and Bonett"
@@ -21,7 +21,12 @@ _CONFIDENCE = 0.95
 
 
 def difference_of_medians(
-    baseline: Sequence[float], candidate: Sequence[float], *, better: Better, unit: str = ""
+    baseline: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    better: Better,
+    unit: str = "",
+    quantum: float = 0.0,
 ) -> Estimate:
     """How much worse the candidate's median is, in the metric's unit.
 
@@ -30,6 +35,9 @@ def difference_of_medians(
         candidate: Likewise.
         better: The metric's direction; `equal` counts as worse where it is more.
         unit: The metric's, for printing.
+        quantum: The step in which values are counted, in the metric's unit: the error of a median
+            is never taken as smaller. Of a side without spread, where it is 0 the step in which
+            the values are written stands in.
 
     Returns:
         Above 0 is worse. The interval is None with fewer than 5 values on a side. Values that are
@@ -55,9 +63,15 @@ def difference_of_medians(
         value = sign * (median(after) - median(before))
         fewest = min(len(before), len(after))
         if fewest >= NEEDED:
-            low, high = _interval(value, before, after)
-            if low == high:
-                warnings.append("no spread within either side: the interval is a point")
+            errors = []
+            for side, values in (("baseline", before), ("candidate", after)):
+                step, _ = floor_step(quantum, values, "launch", spread=max(values) - min(values))
+                errors.append(max(standard_error(values), step))
+                if max(values) == min(values):
+                    words = f"no spread between launches of the {side}"
+                    warnings.append(f"{words}: the error is taken as one step of {step:.3g}")
+            reach = _normal_quantile() * math.hypot(*errors)
+            low, high = value - reach, value + reach
         else:
             warnings.append(too_few(fewest, "launch"))
     return Estimate(
@@ -74,12 +88,6 @@ def standard_error(values: Sequence[float]) -> float:
     tail = math.fsum(math.comb(count, i) * 0.5**count for i in range(rank))
     width = ordered[count - rank] - ordered[rank - 1]
     return width / (-2 * float(ndtri(tail)))
-
-
-def _interval(value: float, before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
-    error = math.hypot(standard_error(before), standard_error(after))
-    reach = _normal_quantile() * error
-    return value - reach, value + reach
 
 
 def median_interval(values: Sequence[float], *, unit: str = "") -> Estimate:

@@ -28,6 +28,7 @@ from benchsuite.model.ab import (
 )
 from benchsuite.model.record import RunRecord
 from benchsuite.store.files import write_atomic
+from benchsuite.store.floats import decode_record, encode_record
 from benchsuite.store.records import (
     JOURNAL_FILE,
     RECORD_FILE,
@@ -75,7 +76,7 @@ class AbFolder:
         """
         for side, folder in self.sides.items():
             write_record(folder.path / RECORD_FILE, record.side(side))
-        write_atomic(self.path / RECORD_FILE, msgspec.json.encode(record) + b"\n")
+        write_atomic(self.path / RECORD_FILE, encode_record(record) + b"\n")
 
 
 def read_ab(path: Path) -> AbRecord:
@@ -98,7 +99,7 @@ def read_ab(path: Path) -> AbRecord:
             raise ConfigError(
                 f"has schema_version {version}, this benchsuite reads {AB_SCHEMA}", where=str(file)
             )
-        return msgspec.json.decode(data, type=AbRecord)
+        return decode_record(data, AbRecord)
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=str(file)) from error
     except msgspec.DecodeError as error:

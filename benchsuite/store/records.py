@@ -27,6 +27,7 @@ from benchsuite.model.record import (
     Unmeasured,
 )
 from benchsuite.store.files import safe_name, write_atomic
+from benchsuite.store.floats import decode_plain, decode_record, encode_record
 from benchsuite.store.liveness import JOURNAL_FILE as JOURNAL_FILE
 from benchsuite.store.liveness import RECORD_FILE as RECORD_FILE
 from benchsuite.store.liveness import hold
@@ -83,7 +84,7 @@ class Journal:
             MachineError: The disk refuses; a lost event fails the run.
         """
         event = {"ns": time.monotonic_ns() if ns is None else ns, "kind": kind, **fields}
-        line = msgspec.json.encode(event) + b"\n"
+        line = encode_record(event) + b"\n"
         with self._lock:
             try:
                 written = self._stream.write(line)
@@ -122,7 +123,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         try:
-            events.append(msgspec.json.decode(line, type=dict[str, Any]))
+            events.append(decode_record(line, dict[str, Any]))
         except msgspec.DecodeError as error:
             if number == len(lines) and not unfinished:
                 break  # a crash of the machine can leave a line of zeros, newline included
@@ -193,7 +194,7 @@ def write_record(path: Path, record: RunRecord) -> None:
     Raises:
         MachineError: The disk refuses.
     """
-    write_atomic(path, msgspec.json.encode(record) + b"\n")
+    write_atomic(path, encode_record(record) + b"\n")
 
 
 def read_record(path: Path) -> RunRecord:
@@ -300,8 +301,8 @@ def _decode_record(data: bytes, where: str) -> RunRecord:
                 hint="name one side of it: the folder `baseline` or `candidate` beside that file",
             )
         if check_version(RECORD, head.schema_version, where=where) == RECORD_SCHEMA:
-            return msgspec.json.decode(data, type=RunRecord)
-        return msgspec.convert(migrate(RECORD, msgspec.json.decode(data), where=where), RunRecord)
+            return decode_record(data, RunRecord)
+        return msgspec.convert(migrate(RECORD, decode_plain(data), where=where), RunRecord)
     except msgspec.DecodeError as error:
         raise ConfigError(f"is not a run record: {error}", where=where) from error
 

@@ -74,6 +74,7 @@ class Desk:
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / ".cache"),
             "PYTHONPATH": str(REPOSITORY),
+            "BENCHSUITE_LOCKS": str(folder.parent / f"{folder.name}-locks"),
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }

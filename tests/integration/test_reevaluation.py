@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from benchsuite.model.tiny_words import TINY_WORDS
 from tests.integration.desk import Desk, real_servers
+from tests.integration.foreign_server import launched
 
 pytestmark = pytest.mark.server
 
@@ -55,29 +49,6 @@ def reevaluations(
 def _words(count: int, seed: int) -> str:
     """So many words, one token each on the tiny model."""
     return " ".join(TINY_WORDS[(seed * 31 + i * 7) % len(TINY_WORDS)] for i in range(count))
-
-
-@contextmanager
-def launched(desk: Desk, *flags: str) -> Iterator[str]:
-    """The URL of an embedded server that is not benchsuite's own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = ("--host", "127.0.0.1", "--port", str(port), "--model", str(desk.tiny_model()))
-    size = ("--parallel", "2", "--ctx-size", "2048", "--threads", "1", "--metrics")
-    command = [sys.executable, "-m", "benchsuite.server.embedded", *place, *size, *flags]
-    with subprocess.Popen(command, env=desk.env, stderr=subprocess.DEVNULL) as server:
-        try:
-            url = f"http://127.0.0.1:{port}"
-            for _ in range(600):
-                try:
-                    with urllib.request.urlopen(f"{url}/health", timeout=1):
-                        break
-                except OSError:
-                    time.sleep(0.05)
-            yield url
-        finally:
-            server.terminate()
 
 
 _TWO_TURNS = """\

@@ -6,6 +6,7 @@ so; nothing is left out of a figure because it stands apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -14,16 +15,20 @@ from benchsuite.gate.kinds.comparison import Limits, number_of, percent, plural
 from benchsuite.model.record import Value
 from benchsuite.model.verdict import Estimate
 from benchsuite.stats.medians import median_interval
+from benchsuite.stats.numbers import finite
+from benchsuite.stats.numbers import median as middle_of
 from benchsuite.stats.outliers import outliers
 from benchsuite.store.baselines import Sample
 from benchsuite.units import format_number, format_value
 
+NO_NUMBER = "no number"
+"""Printed for values that cannot be used."""
+
 
 def median(samples: Sequence[Sample]) -> float:
-    """The median of the trials."""
-    ordered = sorted(numbers(samples))  # `statistics` takes 10 ms to import
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    """The median of the trials whose value is a finite number; of none it is not a number."""
+    kept = [v for v in numbers(samples) if finite(v)]
+    return middle_of(kept) if kept else math.nan
 
 
 def numbers(samples: Sequence[Sample]) -> list[float]:
@@ -37,8 +42,8 @@ class NoisyKind:
     advises = True
 
     def equals(self, samples: Sequence[Sample], wanted: Value) -> bool:
-        """The median equals it."""
-        return median(samples) == wanted
+        """The median equals it, and no trial is without a value."""
+        return all(finite(v) for v in numbers(samples)) and median(samples) == wanted
 
     def limits(
         self, samples: Sequence[Sample], low: float | None, high: float | None, unit: str = ""
@@ -63,8 +68,8 @@ class NoisyKind:
         return Limits("inconclusive", estimate, sentence)
 
     def show(self, samples: Sequence[Sample], unit: str) -> str:
-        """The median."""
-        return format_value(median(samples), unit)
+        """The median of what can be used."""
+        return number_words(median(samples), unit)
 
 
 def _one_side(samples: Sequence[Sample], unit: str) -> Estimate:
@@ -123,7 +128,13 @@ def span_words(estimate: Estimate) -> str:
 def change_words(reference: Sequence[Sample], candidate: Sequence[Sample], unit: str) -> str:
     """From which median to which: `100 to 120 ms (+20.0%)`."""
     before, after = median(reference), median(candidate)
-    return f"{format_number(before)} to {format_value(after, unit)}{percent(before, after)}"
+    first = format_number(before) if finite(before) else NO_NUMBER
+    return f"{first} to {number_words(after, unit)}{percent(before, after)}"
+
+
+def number_words(value: float, unit: str) -> str:
+    """A value with its unit; `no number` for what is none."""
+    return format_value(value, unit) if finite(value) else NO_NUMBER
 
 
 def launches(reference: int, candidate: int) -> str:

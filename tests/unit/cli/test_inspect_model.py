@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchsuite.cli.main import run_command_line
-from benchsuite.server.tiny_model import write_tiny_model
+from benchsuite.server.tiny_model import TINY_SHA256, write_tiny_model
 from tests.unit.server.gguf_example import Header, Value, write_model
 
 GEMMA3: dict[str, Value] = {
@@ -224,3 +224,13 @@ def test_a_hostile_name_cannot_steer_the_terminal(
     path.write_bytes(header.content())
     assert run_command_line(["inspect", "model", str(path)]) == 4
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_the_whole_file_is_hashed_only_where_asked_for(
+    capsys: pytest.CaptureFixture[str], tiny: Path
+) -> None:
+    """`--hash` reads every byte; without it the JSON says null."""
+    assert look(capsys, tiny)[1]["model"]["sha256"] is None
+    assert look(capsys, tiny, "--hash")[1]["model"]["sha256"] == {tiny.name: TINY_SHA256}
+    assert run_command_line(["inspect", "model", str(tiny), "--hash"]) == 0
+    assert f"sha256 {TINY_SHA256}  {tiny.name}" in capsys.readouterr().out

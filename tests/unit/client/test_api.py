@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchsuite.client.api import LlamaClient
+from benchsuite.client.api import LlamaClient, _addressed
 from benchsuite.errors import (
     BenchsuiteError,
     ConfigError,
@@ -257,3 +257,37 @@ def test_a_client_can_move_to_another_server() -> None:
     asyncio.run(ask())
     assert b"Bearer first" in heads[0]
     assert b"Bearer second" in heads[1]
+
+
+def test_a_model_is_named_in_every_request() -> None:
+    """A router takes it from the body of a POST and from the query of a GET."""
+    heads: list[bytes] = []
+
+    async def answer(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head.split(b"\r\n")[0])
+        await _fixed("200 OK", b'{"tokens": [1], "status": "ok"}')(head, writer)
+
+    async def ask() -> None:
+        async with _server(answer) as url:
+            client = LlamaClient(url, model="a/b:Q4")
+            try:
+                await client.healthy()
+                await client.props()
+                await client.tokenise("x")
+            finally:
+                await client.aclose()
+
+    asyncio.run(ask())
+    assert heads[0].startswith(b"GET /health ")
+    assert heads[1].startswith(b"GET /props?model=a%2Fb%3AQ4 ")
+    assert heads[2].startswith(b"POST /tokenize ")
+
+
+def test_the_model_of_a_post_is_in_its_body() -> None:
+    """A scenario's own `model` field is left as it is."""
+    assert _addressed("m", "/tokenize", {"content": "x"}) == (
+        "/tokenize",
+        {"model": "m", "content": "x"},
+    )
+    assert _addressed("m", "/completion", {"model": "n"})[1] == {"model": "n"}
+    assert _addressed("m", "/slots/0?action=erase", {})[1] == {"model": "m"}

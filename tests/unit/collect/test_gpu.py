@@ -167,11 +167,48 @@ def test_an_environment_that_cannot_be_read_leaves_only_a_single_gpu() -> None:
 def test_a_containers_own_view_is_not_ours() -> None:
     """NVIDIA_VISIBLE_DEVICES numbers devices before CUDA does; the same for us, it changes none."""
     server = Server((7,), {"NVIDIA_VISIBLE_DEVICES": "1"})
-    with pytest.raises(GpuError, match="NVIDIA_VISIBLE_DEVICES=1"):
-        find_uuid("CUDA0", [A, B], server, {})
+    assert find_uuid("CUDA0", [A, B], server, {}) == B.uuid
     assert find_uuid("CUDA0", [A, B], server, {"NVIDIA_VISIBLE_DEVICES": "1"}) == A.uuid
     every = Server((7,), {"NVIDIA_VISIBLE_DEVICES": "all"})
     assert find_uuid("CUDA0", [A, B], every, {}) == A.uuid
+
+
+@pytest.mark.parametrize(
+    ("mask", "inner", "device", "uuid"),
+    [
+        ("GPU-bbbb2222-0000", None, "CUDA0", B.uuid),
+        ("GPU-bbbb", None, "CUDA0", B.uuid),
+        ("0,1", None, "CUDA1", B.uuid),
+        ("1,0", None, "CUDA0", A.uuid),  # the mask orders nothing: CUDA does
+        ("0,1", "1", "CUDA0", B.uuid),  # and a mask within the container counts what it has
+    ],
+)
+def test_the_devices_of_a_container_are_counted_from_its_own(
+    mask: str, inner: str | None, device: str, uuid: str
+) -> None:
+    """What `--gpus` gave it, by NVML's number or by UUID."""
+    env = {"NVIDIA_VISIBLE_DEVICES": mask}
+    env |= {} if inner is None else {"CUDA_VISIBLE_DEVICES": inner}
+    assert find_uuid(device, [A, B], Server((7,), env), {}) == uuid
+
+
+@pytest.mark.parametrize(
+    ("mask", "ours"),
+    [
+        ("void", None),  # CDI: the devices are named elsewhere
+        ("2", None),
+        ("MIG-1/2/3", None),
+        ("1", "0,1"),  # we are in another container: its numbers are not ours
+        ("GPU-", None),  # could be either
+    ],
+)
+def test_a_container_s_devices_that_cannot_be_told_are_said_to_be_unknown(
+    mask: str, ours: str | None
+) -> None:
+    """A wrong device's memory would be worse than none."""
+    our_env = {} if ours is None else {"NVIDIA_VISIBLE_DEVICES": ours}
+    with pytest.raises(GpuError, match="not known here"):
+        find_uuid("CUDA0", [A, B], Server((7,), {"NVIDIA_VISIBLE_DEVICES": mask}), our_env)
 
 
 def test_an_error_on_one_device_leaves_the_other() -> None:

@@ -36,3 +36,12 @@ def test_a_pool_of_machines_has_the_name_that_it_was_given() -> None:
     """The variable wins; without it the name has the cores and never the hostname."""
     assert machine_name({"BENCHSUITE_MACHINE": "pool-a"}) == "pool-a"
     assert machine_name({}).endswith("cores")
+
+
+def test_gpus_are_part_of_a_machine_s_name() -> None:
+    """Their number and models, in whatever order the server numbers them; a given name wins."""
+    two = machine_name({}, ["NVIDIA H200", "NVIDIA A100"])
+    assert two == f"{machine_name({})}, 1 x NVIDIA A100, 1 x NVIDIA H200"
+    assert machine_name({}, ["NVIDIA A100", "NVIDIA H200"]) == two
+    assert machine_name({}, ["NVIDIA H200"] * 2).endswith(" cores, 2 x NVIDIA H200")
+    assert machine_name({"BENCHSUITE_MACHINE": "pool-a"}, ["NVIDIA H200"]) == "pool-a"

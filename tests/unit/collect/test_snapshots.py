@@ -191,3 +191,17 @@ def test_the_environment_of_a_process_is_read(case: Case, tmp_path: Path) -> Non
     proc = case.tree.root / "proc"
     assert read_environ(7, proc) == {"A": "1", "CUDA_VISIBLE_DEVICES": "0"}
     assert read_environ(8, proc) is None
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_memory_that_no_running_server_has_was_not_read(
+    case: Case, monkeypatch: pytest.MonkeyPatch, value: int
+) -> None:
+    """It is inconclusive with the figure, and never a measurement."""
+    reading = MemoryReading(0, 1, rss_bytes=3 << 20, peak_bytes=4 << 20, anon_bytes=value)
+    monkeypatch.setattr(MemorySampler, "read", lambda self: reading)
+    measured, unmeasured, _ = case.take(CUDA_LOG, GpuProbe(OneGpu))
+    assert "anon_mib" not in measured
+    assert "rss_mib" in measured
+    assert unmeasured["anon_mib"].outcome == "inconclusive"
+    assert f"{value} bytes, which no running server has" in unmeasured["anon_mib"].reason

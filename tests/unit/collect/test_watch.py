@@ -57,6 +57,9 @@ class Counters:
     async def healthy(self) -> bool:
         return self.is_healthy
 
+    async def slots(self) -> None:
+        return None
+
     async def metrics(self) -> dict[str, float] | None:
         return self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]
 
@@ -102,6 +105,17 @@ def _value(watch: Watch, name: str) -> object:
 def test_the_slot_of_a_chat_is_read_from_the_logs_timings(tmp_path: Path) -> None:
     """The reply does not name it; the log's line with the same counts and times does."""
     assert _value(_watch([_served()], log=tmp_path / "log"), "slot") == 1
+
+
+@pytest.mark.parametrize(("owned", "outcome"), [(False, "not_applicable"), (True, "missing")])
+def test_the_slot_is_not_applicable_without_the_log_of_an_attached_server(
+    owned: bool, outcome: str
+) -> None:
+    """A gate on it does not fail there; on a server of our own it should have been told."""
+    watch = _watch([_served()], owned=owned)
+    (missing,) = (one for one in watch.unmeasured if one.name == "slot")
+    assert missing.outcome == outcome
+    assert ("observe = { log" in missing.reason) is not owned
 
 
 def test_a_slot_other_than_the_one_asked_for_is_an_error(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from benchsuite.drive.driver import (
     Settled,
     SlotDone,
 )
-from benchsuite.drive.prompts import PromptBook
+from benchsuite.drive.prompts import NONCE_TOKENS, PromptBook
 from benchsuite.errors import ConnectionLostError, RequestRefusedError
 from benchsuite.model.scenario import (
     CompleteStep,
@@ -253,10 +253,40 @@ def test_a_nonce_changes_texts_and_keeps_their_length() -> None:
         specs = (PromptSpec(tokens=30, seed=1), PromptSpec(text="hello"))
         return [await book.text(spec, server.tokenise) for spec in specs]
 
-    plain, other = asyncio.run(texts(None)), asyncio.run(texts("abc"))
-    assert plain[0] != other[0]
-    assert len(plain[0].split()) == len(other[0].split()) == 30
-    assert (plain[1], other[1]) == ("hello", "abc hello")
+    plain, one, two = (asyncio.run(texts(nonce)) for nonce in (None, "abc", "abd"))
+    assert len({plain[0], one[0], two[0]}) == 3
+    assert {len(texts[0].split()) for texts in (plain, one, two)} == {30}
+    assert plain[1] == "hello"
+    assert one[1] != two[1]
+    for written in (one[1], two[1]):
+        assert written.endswith(" hello")
+        assert len(written.split()) == NONCE_TOKENS + 1
+
+
+def test_a_nonce_is_tried_until_the_text_is_that_much_longer() -> None:
+    """Where the tokens of the first tries melt into the text, another one is taken."""
+    seen: list[str] = []
+
+    async def tokenise(text: str) -> list[int]:
+        words = text.split()
+        if words[-1] == "hello" and len(words) > 1:
+            seen.append(text)
+            return list(range(len(words) - (len(seen) < 3)))
+        return list(range(len(words)))
+
+    text = asyncio.run(PromptBook("abc").text(PromptSpec(text="hello"), tokenise))
+    assert text == seen[2]
+    assert len(set(seen)) == 3
+
+
+def test_a_model_without_so_short_texts_still_gets_a_nonce() -> None:
+    """Written texts then begin with the nonce itself."""
+
+    async def tokenise(text: str) -> list[int]:
+        return list(range(9 * len(text)))
+
+    text = asyncio.run(PromptBook("abc").text(PromptSpec(text="hello"), tokenise))
+    assert text == "abc hello"
 
 
 def test_a_turn_that_may_fail_leaves_nothing_in_the_conversation() -> None:

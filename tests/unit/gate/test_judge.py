@@ -402,8 +402,8 @@ def test_needs_decide_by_platform_and_ownership(run: RunRecord, stored: Baseline
         (GateSpec('anon_mib{at="end"}', regression=Regression(1)), "advise", "fail"),
         (
             GateSpec('anon_mib{at="end"}', regression=Regression(1), level="block"),
-            "advise",
-            "fail",
+            "block",
+            "inconclusive",
         ),
         (GateSpec('anon_mib{at="end"}', max=10), "block", "fail"),
         (GateSpec('anon_mib{at="end"}', max=10, level="advise"), "advise", "fail"),
@@ -412,7 +412,7 @@ def test_needs_decide_by_platform_and_ownership(run: RunRecord, stored: Baseline
 def test_memory_blocks_against_limits_only(
     run: RunRecord, stored: Baselines, gate: GateSpec, level: str, outcome: str
 ) -> None:
-    """Against a baseline it advises until there are enough launches to decide."""
+    """Against a baseline it advises until launches are enough; asked to block, it is undecided."""
     grown = example.with_values(run, "anon_mib", 99.0)
     found = judge_one(gate, grown, stored)
     assert (found.level, found.outcome) == (level, outcome)
@@ -501,3 +501,69 @@ def test_of_several_series_the_worst_estimate_is_kept(run: RunRecord, stored: Ba
     assert result.outcome == "pass"
     assert result.estimate is not None
     assert "the worst of" in result.estimate.warnings[0]
+
+
+@pytest.mark.parametrize("now", [40.0, 41.5, 140.0])
+def test_memory_that_must_block_is_undecided_by_few_launches(
+    run: RunRecord, tmp_path: Path, now: float
+) -> None:
+    """Better, equal or worse: it blocks, and the command that mends it is that of the side."""
+    gate = GateSpec('anon_mib{at="end"}', regression=Regression(5, 16), level="block", line=9)
+    many = launches_of(run, "anon_mib", dict.fromkeys(range(1, 6), now))
+    one = baselines_of(launches_of(run, "anon_mib", {1: 41.5}), tmp_path / "one")
+    found = judge_one(gate, many, one)
+    assert (found.outcome, found.level) == ("inconclusive", "block")
+    assert "advice only" not in found.reason
+    assert "accept a baseline of 3 or more launches" in found.reason
+    assert "benchsuite run scenarioB --trials 3" in found.reason
+    assert "benchsuite accept last --reason WHY" in found.reason
+    assert "then run this one" not in found.reason
+    both = judge_one(gate, launches_of(run, "anon_mib", {1: now}), one)
+    assert "then run this one with --trials 3 too" in both.reason
+    three = baselines_of(launches_of(run, "anon_mib", dict.fromkeys((1, 2, 3), 41.5)), tmp_path)
+    ours = judge_one(gate, launches_of(run, "anon_mib", {1: now}), three)
+    assert ours.outcome == "inconclusive"
+    assert "repeat it with 3 launches or more" in ours.reason
+    assert judge_one(gate, many, three).outcome == ("fail" if now > 100 else "pass")
+
+
+def test_an_exact_value_with_a_tolerance_blocks_with_one_launch(
+    run: RunRecord, stored: Baselines
+) -> None:
+    """It does not vary: 10% fewer cached tokens are a failure, not an advice."""
+    gate = GateSpec('cached_tokens{session="A",turn="2"}', regression=Regression(5), line=9)
+    held = judge_one(gate, run, stored)
+    assert (held.outcome, held.level) == ("pass", "block")
+    fewer = example.with_values(run, "cached_tokens", 1)
+    found = judge_one(gate, fewer, stored)
+    assert (found.outcome, found.level) == ("fail", "block")
+    assert "advice" not in found.reason
+
+
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize(
+    "gate",
+    [
+        GateSpec('anon_mib{at="end"}', max=100.0, line=9),
+        GateSpec('anon_mib{at="end"}', regression=Regression(5, 16), level="block", line=9),
+        GateSpec('anon_mib{at="end"}', equals=41.5, line=9),
+    ],
+)
+def test_memory_that_no_server_has_is_not_judged(
+    run: RunRecord, tmp_path: Path, gate: GateSpec, value: float
+) -> None:
+    """In any launch, on either side; the sentence names no odd number as a value."""
+    good = dict.fromkeys(range(1, 6), 41.5)
+    stored = baselines_of(launches_of(run, "anon_mib", good), tmp_path)
+    for odd in ({**good, 3: value}, dict.fromkeys(good, value)):
+        found = judge_one(gate, launches_of(run, "anon_mib", odd), stored)
+        assert (found.outcome, found.level) == ("inconclusive", "block")
+        assert "nan" not in found.reason.replace("finite", "")
+
+
+def test_latency_below_zero_keeps_no_limit(run: RunRecord, stored: Baselines) -> None:
+    """No reply comes before its request; 0 may be read of a coarse clock."""
+    gate = GateSpec('ttft_ms{session=~".*",turn=~".*"}', max=1e6, line=9)
+    below = example.with_values(run, "ttft_ms", -1.0)
+    assert judge_one(gate, below, stored).outcome == "inconclusive"
+    assert judge_one(gate, example.with_values(run, "ttft_ms", 0.0), stored).outcome == "pass"

@@ -268,3 +268,42 @@ def test_values_against_themselves_never_regress(
         samples(*values), samples(*values), unit="ms", better=better, tolerance=Regression(0)
     )
     assert found.state != "regressed"
+
+
+def test_values_that_were_not_read_have_no_say_in_the_sentence() -> None:
+    """One of 5 MiB against three unread and two of 5: neither a pass nor `stayed at nan`."""
+    odd = samples(math.nan, math.nan, math.nan, 5, 5)
+    for reference, candidate in ((samples(*[5.0] * 5), odd), (odd, samples(*[5.0] * 5))):
+        found = KINDS["memory"].compare(
+            reference, candidate, unit="MiB", better="lower", tolerance=Regression(5)
+        )
+        assert (found.state, found.holds) == ("inconclusive", False)
+        assert (found.expected, found.observed) == ("5 MiB", "5 MiB")
+        assert found.sentence == (
+            "went from 5 to 5 MiB (+0.0%); 3 of 10 values cannot be used (missing, not finite or "
+            "not above 0), so nothing is certain (5 launches a side: advice only)"
+        )
+    none = KINDS["memory"].compare(
+        samples(math.nan), samples(math.inf), unit="MiB", better="lower", tolerance=Regression(5)
+    )
+    assert none.sentence.startswith("no number against no number: neither side has a value")
+    assert not KINDS["memory"].equals(odd, 5)
+
+
+def test_memory_that_does_not_vary_is_known_to_a_page() -> None:
+    """2 KiB more in each of five launches, with nothing allowed, are no regression for certain."""
+    kind, nothing = KINDS["memory"], Regression(0)
+    near = kind.compare(
+        samples(*[5.0] * 5),
+        samples(*[5.001953125] * 5),
+        unit="MiB",
+        better="lower",
+        tolerance=nothing,
+    )
+    assert near.state == "inconclusive"
+    assert near.estimate is not None
+    assert near.estimate.low != near.estimate.high
+    far = kind.compare(
+        samples(*[5.0] * 5), samples(*[6.0] * 5), unit="MiB", better="lower", tolerance=nothing
+    )
+    assert far.state == "regressed"

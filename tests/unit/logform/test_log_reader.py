@@ -335,17 +335,21 @@ def test_a_listening_line_of_any_era_gives_the_url() -> None:
     [
         # form of 10434 and 11434
         ("prepare_model_devices: using device CUDA0 (NVIDIA H200) (0000:01:00.0) - 9 MiB free",
-         {"CUDA0": "0000:01:00.0"}),
+         {"CUDA0": ("0000:01:00.0", "NVIDIA H200")}),
         ("0.01.001.001 I x: using device CUDA1 (A (R) B) (00000000:C1:00.0) - 12345 MiB free",
-         {"CUDA1": "00000000:C1:00.0"}),
+         {"CUDA1": ("00000000:C1:00.0", "A (R) B")}),
         # before late 2025, and an RPC device, whose bus nobody knows
         ("llama_model_load_from_file: using device CUDA1 (NVIDIA T4) - 9000 MiB free", {}),
         ("x: using device RPC0 (127.0.0.1:41000) (unknown id) - 16000 MiB free", {}),
     ],
 )  # fmt: skip
-def test_bus_addresses_of_devices_are_kept(line: str, expected: dict[str, str]) -> None:
+def test_bus_addresses_and_models_of_devices_are_kept(
+    line: str, expected: dict[str, tuple[str, str]]
+) -> None:
     """They tell which GPU `CUDA0` is, where the build prints them."""
-    assert read(f"srv: loading model 'm'\n{line}\n".encode()).loads[0].buses == expected
+    (load,) = read(f"srv: loading model 'm'\n{line}\n".encode()).loads
+    assert load.buses == {name: bus for name, (bus, _) in expected.items()}
+    assert load.device_models == {name: model for name, (_, model) in expected.items()}
 
 
 _CUT_BY_HAND = ("jsonl", "router_child_killed")

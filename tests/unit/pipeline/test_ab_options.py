@@ -15,7 +15,14 @@ def _given(**changes: Any) -> dict[str, Any]:
     given: dict[str, Any] = dict.fromkeys(names)
     given |= {f"{side}_{name}": None for side in ("baseline", "candidate") for name in names}
     given |= {"sets": (), "baseline_set": (), "candidate_set": (), "variants": ("B",)}
-    given |= {"tolerance": "10%", "pairs": None, "seed": 3, "out": None, "machine": None}
+    given |= {
+        "tolerance": "10%",
+        "pairs": None,
+        "exact": False,
+        "seed": 3,
+        "out": None,
+        "machine": None,
+    }
     return {**given, **changes}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from benchsuite.model.ab import AbRules
 from benchsuite.model.record import Failure
 from benchsuite.model.scenario import GateSpec
@@ -50,7 +52,7 @@ def test_latency_shows_its_interval() -> None:
 def test_variants_that_came_out_alike_share_a_line() -> None:
     """Named `all` where they are all."""
     both = record(("B", "U"))
-    rules = AbRules(pairs=1)
+    rules = AbRules(exact=True)
     text = render_ab(judged(ab(1, both, both, rules), PLAIN).record)
     assert "all  kv_mib " in text
 
@@ -87,3 +89,20 @@ def test_json_is_the_record() -> None:
     ]
     assert body["candidate"]["measurements"]
     assert any(gate["estimate"] for gate in body["gates"])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "rules", "words"),
+    [
+        (1, AbRules(exact=True), "(memory and latency were not judged: `benchsuite ab scenarioB "),
+        (1, AbRules(pairs=1), "(memory and latency were not judged: `benchsuite ab scenarioB "),
+        (3, AbRules(pairs=3), "(latency was not judged: `benchsuite ab scenarioB ...` without --p"),
+        (5, AbRules(pairs=5), ""),
+    ],
+)
+def test_the_verdicts_line_says_what_was_not_judged(pairs: int, rules: AbRules, words: str) -> None:
+    """And the command that judges it."""
+    text = render_ab(judged(ab(pairs, rules=rules), PLAIN).record, style=Style(200))
+    line = text.splitlines()[-1]
+    assert words in line
+    assert ("not judged" in line) is bool(words)

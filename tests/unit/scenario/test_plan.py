@@ -383,3 +383,49 @@ def test_an_rpc_server_that_runs_already_is_used_as_it_is() -> None:
     given = rpc_plan("none can be started", flags={"rpc": "10.0.0.2:50052"})["R"]
     assert given.not_applicable is None
     assert not given.rpc
+
+
+def test_an_automatic_number_of_slots_meets_a_minimum_that_it_exceeds() -> None:
+    """-1 makes four; a scenario that needs two leaves it, one that needs eight does not."""
+    text = TEXT.replace("  parallel: 2\n", "  parallel: {min: 2}\n")
+    where = deployment(flags={"np": "-1"})
+    assert first(text, where).flags["parallel"] == "-1"
+    assert first(text.replace("{min: 2}", "{min: 8}"), where).flags["parallel"] == "8"
+
+
+def test_a_conflict_names_the_line_of_the_flag() -> None:
+    """Not that of the deployment: of an overlay, that of its flag."""
+    places = {"np": "b.toml:7", "scenario.U.parallel": "b.toml:12"}
+    with pytest.raises(FlagError) as caught:
+        plan(where=deployment(flags={"np": "4"}, source="b.toml:3", places=places))
+    assert str(caught.value).startswith("b.toml:7: deployment 'mine' sets parallel 4")
+    overlays: dict[str, dict[str, dict[str, FlagValue]]] = {"scenario": {"U": {"parallel": "4"}}}
+    with pytest.raises(FlagError) as caught:
+        plan(where=deployment(overlays=overlays, source="b.toml:3", places=places))
+    assert str(caught.value).startswith("b.toml:12: the overlay of deployment 'mine' sets parallel")
+
+
+@pytest.mark.parametrize(
+    ("parallel", "context"),
+    [("np", "c"), ("LLAMA_ARG_N_PARALLEL", "LLAMA_ARG_CTX_SIZE"), ("--parallel", "--ctx-size")],
+)
+def test_needs_of_running_servers_are_known_by_any_spelling(parallel: str, context: str) -> None:
+    """They are checked by their canonical names, so an alias must not escape the check."""
+    text = TEXT.replace("  parallel: 2\n", f"  {parallel}: 2\n")
+    text = text.replace("  ctx-size: ", f"  {context}: ")
+    found = plan(text, where=deployment(url="http://h:1"), names=table())
+    assert found.variants[0].flags == {"parallel": "2", "ctx-size": "8192"}
+    assert {"parallel", "ctx-size"} <= set(found.needs)
+    assert {"parallel", "ctx-size"} <= set(plan(text).needs)
+
+
+def test_flags_in_a_deployments_environment_count_as_its_flags() -> None:
+    """The server reads them, so they beat a scenario's default, and may contradict its needs."""
+    env = {"LLAMA_ARG_CACHE_RAM": "512", "LLAMA_ARG_NO_MMAP": "1", "OMP_NUM_THREADS": "2"}
+    assert first(where=deployment(env=env)).flags["cache-ram"] == "512"
+    both = deployment(env=env, flags={"cram": "64"})
+    assert first(where=both).flags["cache-ram"] == "64"
+    with pytest.raises(FlagError, match="'mine' sets parallel 4, but scenario 'scenario' needs"):
+        plan(where=deployment(env={"LLAMA_ARG_N_PARALLEL": "4"}))
+    with pytest.raises(FlagError, match="flag 'host' is set by benchsuite"):
+        plan(where=deployment(env={"LLAMA_ARG_HOST": "0.0.0.0"}))

@@ -275,3 +275,26 @@ def test_source_folders_are_one_or_several(tmp_path: Path) -> None:
     assert "'source': expected text, found 3" in config_error(
         tmp_path, "[deployments.fork]\nsource = 3\n"
     )
+
+
+def test_every_flag_knows_its_line(tmp_path: Path) -> None:
+    """In tables of their own, inline, and in overlays; dashes do not matter."""
+    config = """[deployments.a]
+server = "llama-server"
+[deployments.a.flags]
+ctx-size = 9
+"--np" = 4
+[deployments.a.overlays.small.B]
+kv-unified = true
+[deployments.b]
+flags = { ctx-size = 9 }
+"""
+    (tmp_path / "benchsuite.toml").write_text(config)
+    found = load_workspace(tmp_path).config.deployments
+    file = tmp_path.resolve() / "benchsuite.toml"
+    assert found["a"].places == {
+        "ctx-size": f"{file}:4",
+        "np": f"{file}:5",
+        "small.B.kv-unified": f"{file}:7",
+    }
+    assert found["b"].places == {"ctx-size": f"{file}:9"}

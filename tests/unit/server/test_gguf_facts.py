@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchsuite.errors import ConfigError
-from benchsuite.server.gguf_facts import read_model_facts
-from benchsuite.server.tiny_model import TINY_SIZE_BYTES, write_tiny_model
+from benchsuite.server.gguf_facts import hash_parts, read_model_facts
+from benchsuite.server.tiny_model import TINY_SHA256, TINY_SIZE_BYTES, write_tiny_model
+from tests.split_models import split_model
 from tests.unit.server.gguf_example import Header
 
 
@@ -146,3 +149,45 @@ def test_random_bytes_after_the_magic_are_a_usage_error_or_facts(
     except ConfigError:
         return
     assert facts.size_bytes == 4 + len(content)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts page faults")
+def test_a_model_of_many_gigabytes_costs_some_pages(tiny: Path, tmp_path: Path) -> None:
+    """A sparse file of 64 GiB: 64 blocks and the header are touched, a few pages each."""
+    import resource
+
+    huge = tmp_path / "huge.gguf"
+    huge.write_bytes(tiny.read_bytes())
+    with huge.open("r+b") as stream:
+        stream.truncate(64 * 2**30)
+
+    def faults() -> int:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_minflt + used.ru_majflt
+
+    before = faults()
+    facts = read_model_facts(huge)
+    assert faults() - before < 2000  # of 16,777,216 pages
+    assert facts.size_bytes == 64 * 2**30
+    assert facts.sampled_sha256 != read_model_facts(tiny).sampled_sha256
+
+
+def test_every_part_belongs_to_a_split_model(tiny: Path, tmp_path: Path) -> None:
+    """Size and both hashes cover all of them; metadata come from the first."""
+    first = split_model(tiny, tmp_path, "m", parts=3, small_first=True)
+    facts = read_model_facts(first)
+    files = sorted(tmp_path.glob("m-*.gguf"))
+    assert facts.size_bytes == sum(file.stat().st_size for file in files)
+    assert (facts.architecture, facts.attention) == ("llama", "full")
+    assert hash_parts(first) == tuple(
+        (file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files
+    )
+    files[2].unlink()
+    for read in (read_model_facts, hash_parts):
+        with pytest.raises(ConfigError, match=r"part 3, m-00003-of-00003\.gguf, is not beside it"):
+            read(first)
+
+
+def test_the_whole_hash_of_one_file_is_that_of_the_file(tiny: Path) -> None:
+    """As sha256sum prints it."""
+    assert hash_parts(tiny) == ((tiny.name, TINY_SHA256),)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +112,58 @@ def test_two_guards_have_different_marks() -> None:
     """One run must not kill another's servers."""
     with Guard() as one, Guard() as other:
         assert one.environment != other.environment
+
+
+def _marker(folder: Path) -> list[str]:
+    """A command that notes that it was run."""
+    return ["sh", "-c", f"echo run >> {folder}/ran"]
+
+
+def test_commands_are_run_when_the_pipe_closes(tmp_path: Path) -> None:
+    """At once and twice again, for a container that is only being made."""
+    guard = Guard()
+    guard.add_command(_marker(tmp_path))
+    process = guard._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(30)
+    assert (tmp_path / "ran").read_text() == "run\n" * 3
+
+
+def test_dropped_commands_are_not_run(tmp_path: Path) -> None:
+    """What they end has ended, and its name may be another's."""
+    guard = Guard()
+    guard.add_command(_marker(tmp_path))
+    guard.drop_command(_marker(tmp_path))
+    lose(guard)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_closing_with_a_command_left_runs_it(tmp_path: Path) -> None:
+    """As after an interrupt in the middle of a stop."""
+    with Guard() as guard:
+        guard.add_command(_marker(tmp_path))
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_killed_guard_s_successor_knows_the_commands(tmp_path: Path) -> None:
+    """The next message finds it gone and starts another, which is told everything."""
+    guard = Guard()
+    first = guard._process
+    assert first is not None
+    guard.add_command(_marker(tmp_path))
+    first.kill()
+    first.wait()
+    guard.register(2**22 + 1)
+    guard.close()
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_command_that_is_not_there_keeps_no_other_from_running(tmp_path: Path) -> None:
+    """Each is started by itself."""
+    guard = Guard()
+    guard.add_command(["/nowhere/docker", "rm"])
+    guard.add_command(_marker(tmp_path))
+    guard.close()
+    assert (tmp_path / "ran").exists()

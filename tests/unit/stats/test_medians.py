@@ -52,11 +52,22 @@ def test_the_interval_needs_five_a_side() -> None:
     assert one.warnings == ("1 launch: an interval needs 5",)
 
 
-def test_equal_values_have_a_point_for_an_interval() -> None:
-    """Which is said."""
-    found = difference_of_medians([5.0] * 5, [5.0] * 5, better="lower")
-    assert (found.value, found.low, found.high) == (0, 0, 0)
-    assert "no spread within either side: the interval is a point" in found.warnings
+def test_equal_values_are_no_surer_than_the_step_they_are_counted_in() -> None:
+    """The interval has a width, a given quantum's or that of the print, and it is said."""
+    for quantum in (0.0, 0.5):
+        found = difference_of_medians([5.0] * 5, [5.25] * 5, better="lower", quantum=quantum)
+        assert found.value == 0.25
+        assert found.low is not None
+        assert found.high is not None
+        assert found.high - found.low >= 2 * (quantum or 0.01)
+        assert any("no spread between launches of the candidate" in w for w in found.warnings)
+    half = difference_of_medians([5.0] * 5, [5.0, 6, 7, 8, 9], better="lower", quantum=2.0)
+    assert half.low is not None
+    assert half.high is not None
+    assert half.high - half.low >= 2 * 1.96 * 2.0
+    assert [w for w in half.warnings if "no spread" in w] == [
+        "no spread between launches of the baseline: the error is taken as one step of 2"
+    ]
 
 
 def test_what_cannot_be_used_is_left_out_by_name() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import math
 from pathlib import Path
 
 import msgspec
@@ -88,3 +90,25 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """There is nothing to read."""
     with pytest.raises(ConfigError, match="holds neither"):
         read_ab(tmp_path)
+
+
+def test_numbers_that_are_not_finite_are_read_back(folder: AbFolder) -> None:
+    """From the record, from each side's, and from the journal of a killed run."""
+    whole = ab_example.ab(1)
+    odd = [math.nan, math.inf, -math.inf]
+    measured = tuple(
+        msgspec.structs.replace(m, value=odd[i % 3], interval=(odd[(i + 1) % 3], 1.0))
+        for i, m in enumerate(whole.candidate.measurements)
+    )
+    side = msgspec.structs.replace(whole.candidate, measurements=measured)
+    record = ab_example.judged(msgspec.structs.replace(whole, candidate=side)).record
+    folder.write_record(record)
+    assert json.loads((folder.path / "record.json").read_text(), parse_constant=pytest.fail)
+    for found in (read_ab(folder.path).candidate, read_record(folder.path / "candidate")):
+        assert repr(found.measurements) == repr(measured)
+    with folder.sides["candidate"].open_journal() as journal:
+        journal.write("begin", record=msgspec.structs.replace(side, measurements=()))
+        for one in measured:
+            journal.write("measurement", measurement=one)
+    (folder.path / "candidate" / "record.json").unlink()
+    assert repr(read_record(folder.path / "candidate").measurements) == repr(measured)

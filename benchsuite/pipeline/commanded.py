@@ -1,0 +1,79 @@
+"""What is launched where a deployment's command starts the server: its flags, its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchsuite.errors import ConfigError
+from benchsuite.model.record import Failure, ModelFacts
+from benchsuite.model.shape import UnknownMemory
+from benchsuite.pipeline.context import Target
+from benchsuite.scenario.templates import placeholders
+from benchsuite.server.command import StartedBy, command_binary, read_command_help
+from benchsuite.server.gguf_facts import read_model_facts
+from benchsuite.server.gguf_shape import read_model_shape
+from benchsuite.server.launch import LaunchedServer
+from benchsuite.server.tiny_model import tiny_model
+
+
+def commanded_target(by: StartedBy, environ: Mapping[str, str], limit_s: float) -> Target:
+    """What a deployment's command launches.
+
+    Args:
+        by: The command.
+        environ: What it inherits.
+        limit_s: Seconds for its help.
+
+    Raises:
+        ConfigError: A program is not there, or the command's help is none.
+        ServerError: The command dies or hangs when asked for help.
+    """
+    binary = command_binary(by.deployment, by.command)
+    path = _model(by)
+    inside = by.command.model_inside
+    table = read_command_help(
+        by.command,
+        by.deployment,
+        inside or (None if path is None else str(path)),
+        environ,
+        limit_s,
+    )
+    if path is None:
+        why = (
+            f"the model file of deployment '{by.deployment.name}' cannot be seen from here; name "
+            "it with 'model' where it can"
+        )
+        return Target(binary, table, ModelFacts(path=inside or ""), UnknownMemory(why), by=by)
+    return Target(binary, table, read_model_facts(path), read_model_shape(path), by=by)
+
+
+def left_behind(server: LaunchedServer) -> Failure | None:
+    """A server that runs on after its command was stopped: what comes next would suffer from it."""
+    if server.behind is None or not server.left_behind():
+        return None
+    how = server.behind.how
+    words = f"the server still answers at {server.host}:{server.port} after it was stopped"
+    if server.behind.stop_fault:
+        words = f"{words}; 'stop' failed: {server.behind.stop_fault}"
+    hint = (
+        f"say with 'stop' of deployment '{how.deployment}' how to end what '{how.client[0]}' starts"
+    )
+    return Failure("hang", words, hint=hint, step="stopping", healthy_before=True)
+
+
+def _model(by: StartedBy) -> Path | None:
+    """The model's file on this machine; None where the server has it from elsewhere."""
+    deployment, command = by.deployment, by.command
+    used = "model" in placeholders(command.argv)
+    if deployment.model is not None:
+        if not used and command.model_inside is not None:
+            raise ConfigError(
+                f"deployment '{deployment.name}' says with 'model_inside' how its server sees the "
+                "model, but its 'command' has no '{model}'",
+                where=deployment.source,
+            )
+        return Path(deployment.model)
+    if used and command.model_inside is None:
+        return tiny_model()
+    return None
