@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ _OF_REQUEST = ({"session", "turn"}, {"request"})
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request of a launch; None is what was not measured."""
+    """One request of a launch; None is what was not measured, or is no finite number."""
 
     name: str  # in words
     cached: int | None = None  # prompt tokens
@@ -88,19 +89,19 @@ def _request(name: str, seen: dict[str, object], span: Span | None) -> Request:
 
 
 def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def kv_mib(record: RunRecord, place: Place) -> float | None:
     """The total KV memory of a launch; None where it was not measured."""
     for m in record.measurements:
         here = (m.variant, m.trial) == place and m.name == "kv_mib" and not m.labels
-        if here and not isinstance(m.value, str):
-            return float(m.value)
+        if here:
+            return _number(m.value)
     return None
 
 
@@ -179,7 +180,7 @@ def _values(series: SeriesValues, name: str) -> tuple[float, ...]:
         for text, samples in series.items()
         if text.startswith(f"{name}{{") and "step=" not in text
         for sample in samples
-        if not isinstance(sample.value, str)
+        if not isinstance(sample.value, str) and math.isfinite(sample.value)
     )
 
 

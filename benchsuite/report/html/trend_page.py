@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -38,8 +39,10 @@ def trend_page(selector: str, series: Sequence[Series], limits: Limits) -> Page:
     worse = any(change.worse for one in series for change in one.changes)
     runs = {row.run.id for one in series for row in one.rows}
     few = any(_is_short(one) for one in series)
+    lost = sum(bool(one.rows[-1].failure) for one in series)
     left_out = len(order) - limits.series
     note = f"{left_out} more series without a plot: narrow the selector." if left_out > 0 else ""
+    told = f"{lost} without a value in the newest run." if lost else ""
     count = f"{len(series)} series" if len(series) != 1 else "1 series"
     sections = [
         _section(one, number, series, limits) for number, one in enumerate(order[: limits.series])
@@ -49,8 +52,8 @@ def trend_page(selector: str, series: Sequence[Series], limits: Limits) -> Page:
         kicker="benchsuite trend",
         verdict=Cell(
             "changes" if changed else "too few runs" if few else "no changes",
-            tone="bad" if worse else "doubt" if changed else "" if few else "good",
-            aside=f"{count}, {changed} with changes, over {len(runs)} runs. {note}".strip(),
+            tone="bad" if worse else "doubt" if changed or lost else "" if few else "good",
+            aside=f"{count}, {changed} with changes, over {len(runs)} runs. {told} {note}".strip(),
         ),
         facts=(),
         sections=tuple(sections),
@@ -94,7 +97,7 @@ def _blocks(series: Series, number: int, limits: Limits) -> Iterator[Block]:
         tuple(_row(series, row, i - 1 in at_changes) for i, row in reversed(kept)),
         note,
     )
-    drawn = [(i, row) for i, row in kept if row.value is not None]
+    drawn = [(i, row) for i, row in kept if row.value is not None and math.isfinite(row.value)]
     if len(drawn) < 2:  # texts, or nothing to see
         yield table
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -188,6 +190,21 @@ def test_names_of_bars_are_unique_and_no_mathematics() -> None:
     """Two requests of one name are told apart, and dollars do not start a formula."""
     assert plots.unique(["a", "a", "b"]) == ["a", "a (2)", "b"]
     assert "$$" not in plots.label("$$x$$")
+
+
+def test_numbers_that_are_not_finite_are_not_drawn(tmp_path: Path) -> None:
+    """Neither NaN nor infinity is a bar, a dot or a quantile; both would be no JSON."""
+    run = pages.plain_run()
+    odd = {"ttft_ms": math.inf, "cached_tokens": math.nan, "kv_mib": math.nan, "e2e_ms": -math.inf}
+    values = tuple(
+        pages.replace(m, value=odd.get(m.name, m.value) if m.variant == "U" else m.value)
+        for m in run.measurements
+    )
+    text = made(tmp_path, pages.replace(run, measurements=values))
+    for item in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text):
+        json.loads(item, parse_constant=pytest.fail)
+        assert '"nan"' not in item
+        assert "inf" not in re.findall(r'"value":"(-?inf)"', item)
 
 
 def test_a_long_text_is_cut() -> None:
