@@ -36,7 +36,10 @@ from benchsuite.cli.examples import examples
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each run.")
-def command(selector: str, as_json: bool, as_csv: bool, since: Any, **given: Any) -> None:
+@click.option("--html", metavar="FILE", help="Write plots and tables as one HTML file too.")
+def command(
+    selector: str, as_json: bool, as_csv: bool, since: Any, html: str | None, **given: Any
+) -> None:
     """Show the history of a metric over all stored runs, and where it changed.
 
     SELECTOR is a metric with exactly its labels, as in gates. Steps and slow drift of memory and
@@ -52,7 +55,7 @@ def command(selector: str, as_json: bool, as_csv: bool, since: Any, **given: Any
     start = None if since is None else since.isoformat()
     options = TrendOptions(**given, since=start)
     form = "json" if as_json else "csv" if as_csv else "text"
-    found = trend(selector, options, load_workspace().runs, form)  # type: ignore[arg-type]  # by form
+    found = trend(selector, options, load_workspace().runs, form, html)  # type: ignore[arg-type]  # by form
     for warning in found.warnings:
         click.echo(safe(f"warning: {warning}"), err=True)
     click.echo(found.text, nl=False)

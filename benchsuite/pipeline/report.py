@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchsuite.errors import UsageError
+from benchsuite.model.ab import AbRecord
+from benchsuite.model.record import RunRecord
 from benchsuite.report.diff import diff
 from benchsuite.report.formats import (
     Entry,
@@ -18,6 +20,7 @@ from benchsuite.report.report_input import DEFAULT_KEY
 from benchsuite.report.sources import baseline_changes
 from benchsuite.scenario.workspace import Workspace, load_workspace
 from benchsuite.store.ab import read_any
+from benchsuite.store.baselines import Baselines, load_baselines
 from benchsuite.store.files import write_atomic
 from benchsuite.store.git import place_of
 from benchsuite.store.records import find_run
@@ -76,9 +79,18 @@ def read_report_input(
     entries = []
     for path in {path.resolve(): path for path in paths}.values():
         inside = path if path.is_dir() else path.parent if path.suffix == ".json" else None
-        entries.append(Entry(read_any(path), inside))
+        record = read_any(path)
+        entries.append(Entry(record, inside, _baselines(record, workspace)))
     changes = diff(*baseline_changes(base, workspace.baselines)) if base is not None else None
     return ReportInput(tuple(entries), _root(workspace), key, changes)
+
+
+def _baselines(record: RunRecord | AbRecord, workspace: Workspace) -> Baselines | None:
+    """What is stored of the run's deployment and scenario; None for two sides."""
+    if isinstance(record, AbRecord):
+        return None
+    keys = record.fingerprint
+    return load_baselines(workspace.baseline_folders, keys.deployment, keys.scenario, keys)
 
 
 def write_report(text: str, file: str) -> None:

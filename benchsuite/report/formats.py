@@ -41,6 +41,12 @@ def _metrics(given: ReportInput) -> str:
     return render_gitlab_metrics([part.record for part in given.parts if part.side != "baseline"])
 
 
+def _render_html(given: ReportInput) -> str:
+    from benchsuite.report.html.run_page import render_html  # plots take a second to import
+
+    return render_html(given)
+
+
 _DECLARED = (
     Format(
         "json",
@@ -53,6 +59,7 @@ _DECLARED = (
     Format("github", ".github.txt", "annotations, as GitHub's workflow commands", _annotations),
     Format("summary", ".summary.md", "GitHub's job summary: what failed, then all", _summary),
     Format("gitlab-metrics", ".metrics.txt", "GitLab's metrics report: exact values", _metrics),
+    Format("html", ".html", "one page with plots, in a file that needs no network", _render_html),
     Format("markdown", ".md", "the body of a pull-request comment", render_comment),
     Format(
         "pytest-benchmark",

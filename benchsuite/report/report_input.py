@@ -11,6 +11,7 @@ from benchsuite.model.ab import SIDES, AbRecord
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.report.diff import Diff
+from benchsuite.store.baselines import Baselines
 
 DEFAULT_KEY = "report"
 """Names the pull-request comment where nobody gives it another name."""
@@ -23,6 +24,8 @@ class Entry(msgspec.Struct, frozen=True):
     # the run's folder, with `samples.jsonl` and server logs; of two sides with a folder each;
     # None where the record came alone or in an archive
     folder: Path | None = None
+    # what is stored to compare it with, now; None of two sides
+    baselines: Baselines | None = None
 
 
 class Part(msgspec.Struct, frozen=True):
