@@ -19,6 +19,7 @@ from benchsuite.report.cases import Case, cases_of, one_line, unmade_case
 
 # what XML 1.0 does not allow and `safe` lets stand
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COMMAND = re.compile(r"(^|[\n\r])(::|##\[)")
 _ELEMENTS = {"fail": "failure", "error": "error", "quiet": "skipped"}
 
 
@@ -115,7 +116,9 @@ def _element(tag: str, **attributes: str) -> ET.Element:
 
 
 def _text(text: str) -> str:
-    return _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """What XML may hold, and no line that GitHub would carry out where the file is printed."""
+    allowed = _NOT_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _COMMAND.sub(r"\1 \2", allowed)
 
 
 def _seconds(value: float) -> str:

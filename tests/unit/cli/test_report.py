@@ -20,6 +20,12 @@ from benchsuite.store.records import KIND_BEGIN, Journal, read_record, write_rec
 GOLDEN = Path(__file__).parents[2] / "golden" / "pass"
 replace = msgspec.structs.replace
 
+_SCENARIO = """title: of the recorded run, with the gate that it had
+variants: {B: {}}
+steps: [snapshot: here]
+gates: [{metric: kv_mib, equals: baseline}]
+"""
+
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,6 +33,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CI", raising=False)
     (tmp_path / "benchsuite.toml").write_text("")
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "scenarioB.yaml").write_text(_SCENARIO)  # to judge them anew by
     run(tmp_path, "20261103T100000Z", "aaaa0001", passed=True)
     run(tmp_path, "20261104T100000Z", "bbbb0002", passed=False)
     return tmp_path

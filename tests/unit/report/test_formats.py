@@ -246,7 +246,7 @@ def test_hostile_text_leaves_every_format_valid(text: str) -> None:
     assert len(list(samples_of(report))) > 100
     for name in ("pytest-benchmark", "github-action-benchmark-smaller"):
         assert json.loads(render(name, report))
-    for name in FORMATS:
+    for name in FORMATS.keys() - {"html"}:  # which is held to them in its own tests
         output = render(name, report)
         # JSON and XML keep what is text; a terminal is not their reader
         is_data = "json" in FORMATS[name].suffix or FORMATS[name].suffix == ".xml"
