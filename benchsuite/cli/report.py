@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from benchsuite.cli.examples import examples
+from benchsuite.cli.options import report_files, report_options
 
 
 def _list_formats(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -47,12 +50,23 @@ def _list_formats(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     callback=_list_formats,
     help="List the formats, and the ends of file names that tell them.",
 )
+@report_options(
+    "html",
+    "markdown",
+    "junit",
+    "csv",
+    "pytest-benchmark",
+    "github-action-benchmark-smaller",
+    "github-action-benchmark-bigger",
+    "openmetrics",
+)
 def command(
     runs: tuple[str, ...],
     format_name: str | None,
     file: str | None,
     base: str | None,
     key: str | None,
+    **given: Any,
 ) -> None:
     """Write stored runs in another format, to a file or to standard output.
 
@@ -64,13 +78,18 @@ def command(
     from benchsuite.report.layout import safe
     from benchsuite.report.report_input import DEFAULT_KEY
 
-    text, told = report_text(
-        runs, format_name=format_name, file=file, base=base, key=key or DEFAULT_KEY
-    )
+    wanted: list[tuple[str | None, str | None]] = list(report_files(given).items())
+    if format_name is not None or file is not None or not wanted:
+        wanted.append((format_name, file))
+    told: tuple[str, ...] = ()
+    for name, target in wanted:
+        text, told = report_text(
+            runs, format_name=name, file=target, base=base, key=key or DEFAULT_KEY
+        )
+        if target is None:
+            click.echo(text.encode(), nl=False)
+        else:
+            write_report(text, target)
+            click.echo(f"wrote {safe(target)}", err=True)
     for words in told:
         click.echo(f"warning: {safe(words)}", err=True)
-    if file is None:
-        click.echo(text.encode(), nl=False)
-    else:
-        write_report(text, file)
-        click.echo(f"wrote {safe(file)}", err=True)

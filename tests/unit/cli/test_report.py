@@ -100,6 +100,19 @@ def test_what_does_not_exist_is_answered_with_what_does(
     assert not (desk / "a.csv").exists()
 
 
+def test_several_reports_are_written_at_once(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option for each format, beside `--to`."""
+    words = ["report", "--junit", "j.xml", "--markdown", "m.md", "--openmetrics", "o.txt"]
+    assert run_command_line([*words, "--to", "c.csv"]) == 0
+    assert (desk / "j.xml").read_text().startswith("<?xml")
+    assert (desk / "m.md").read_text().startswith("<!-- benchsuite:report -->")
+    assert (desk / "o.txt").read_text().endswith("# EOF\n")
+    assert (desk / "c.csv").read_bytes().startswith(b"run,side,")
+    assert capsys.readouterr().out == ""
+
+
 def test_every_format_is_listed(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the end of its files."""
     assert run_command_line(["report", "--list"]) == 0
