@@ -6,17 +6,22 @@ from typing import Any
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
 from benchsuite.cli.options import limit_options
 
 
 @click.command(
     "ab",
-    epilog="Examples:  benchsuite ab scenarioB --baseline-server ./main/llama-server "
-    "--candidate-server ./build/llama-server   |   benchsuite ab scenarioB --candidate-set "
-    "cache-type-k=q8_0   |   benchsuite ab scenarioB --baseline-deployment prod "
-    "--candidate-deployment next",
+    epilog=examples(
+        "benchsuite ab scenarioB --baseline-server ./main/llama-server \\",
+        "  --candidate-server ./build/llama-server",
+        "benchsuite ab scenarioB --candidate-set cache-type-k=q8_0",
+        "benchsuite ab scenarioB --baseline-deployment prod \\",
+        "  --candidate-deployment next",
+    ),
 )
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=complete_scenario)
 @click.option("-d", "--deployment", metavar="NAME", help="A deployment, of both sides.")
 @click.option("--baseline-deployment", metavar="NAME", help="The baseline's own deployment.")
 @click.option("--candidate-deployment", metavar="NAME", help="The candidate's own deployment.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from benchsuite.cli.examples import examples
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,8 +18,10 @@ _SHOWN = 20
 
 @click.command(
     "clean",
-    epilog="Examples:  benchsuite clean --older-than 30d --dry-run   |   benchsuite clean --keep 50"
-    " --max-size 5GiB --yes",
+    epilog=examples(
+        "benchsuite clean --older-than 30d --dry-run",
+        "benchsuite clean --keep 50 --max-size 5GiB --yes",
+    ),
 )
 @click.option("--older-than", metavar="AGE", help="Remove runs older than this: 30d, 12h.")
 @click.option(

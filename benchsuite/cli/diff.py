@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.completing import complete_run
+from benchsuite.cli.examples import examples
 
-@click.command("diff")
-@click.argument("a")
-@click.argument("b", required=False)
+
+@click.command(
+    "diff",
+    epilog=examples(
+        "benchsuite diff git:main last",
+        "benchsuite diff RUN_A RUN_B --markdown",
+        "benchsuite diff last",
+    ),
+)
+@click.argument("a", shell_complete=complete_run)
+@click.argument("b", required=False, shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
-def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
+@click.option("--html", metavar="FILE", help="Write the diff as one HTML file too.")
+def command(a: str, b: str | None, as_json: bool, as_markdown: bool, html: str | None) -> int:
     """Show what changed from A to B.
 
     Each is a run (a path, the beginning of its id, or `last`), a baseline folder, or git:REV,
@@ -19,6 +30,7 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
     """
     import os
     import sys
+    from pathlib import Path
 
     from benchsuite.errors import ExitCode, UsageError
     from benchsuite.report.diff import diff
@@ -26,6 +38,7 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
     from benchsuite.report.layout import style_for
     from benchsuite.report.sources import read_sides
     from benchsuite.scenario.workspace import load_workspace
+    from benchsuite.store.files import write_atomic
 
     if as_json and as_markdown:
         raise UsageError("--json and --markdown exclude each other")
@@ -37,6 +50,10 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool) -> int:
         runs_folder=workspace.runs,
     )
     found = diff(*sides)
+    if html is not None:
+        from benchsuite.report.html.diff_page import render_diff_html
+
+        write_atomic(Path(html), render_diff_html(found).encode())
     if as_json:
         click.echo(render_diff_json(found), nl=False)
     elif as_markdown:

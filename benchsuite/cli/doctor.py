@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.examples import examples
+
 
 @click.command(
     "doctor",
-    epilog="Examples:  benchsuite doctor   |   benchsuite doctor --pairs 10 --server ./llama-server"
-    "   |   benchsuite doctor --no-server --json",
+    epilog=examples(
+        "benchsuite doctor",
+        "benchsuite doctor --pairs 10 --server ./llama-server",
+        "benchsuite doctor --no-server --json",
+    ),
 )
 @click.option("--server", metavar="PATH", help="The llama-server to launch.")
 @click.option("--model", metavar="PATH", help="The model (GGUF) to serve; the tiny one by default.")

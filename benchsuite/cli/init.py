@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.examples import examples
+
 
 @click.command(
     "init",
-    epilog="Examples:  benchsuite init -- ./llama-server -m model.gguf -c 32768 -np 4   |   "
-    "benchsuite init --url http://127.0.0.1:8080   |   benchsuite init --server embedded",
+    epilog=examples(
+        "benchsuite init -- ./llama-server -m model.gguf -c 32768 -np 4",
+        "benchsuite init --url http://127.0.0.1:8080",
+        "benchsuite init --server embedded",
+    ),
 )
 @click.option("--url", metavar="URL", help="Look at a running server; two short requests are sent.")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds its key.")

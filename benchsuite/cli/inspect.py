@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from benchsuite.cli.examples import examples
+
 
 @click.group("inspect")
 def command() -> None:
@@ -12,8 +14,10 @@ def command() -> None:
 
 @command.command(
     "log",
-    epilog="Examples:  benchsuite inspect log server.log   |   llama-server ... 2>&1 | "
-    "benchsuite inspect log - --json",
+    epilog=examples(
+        "benchsuite inspect log server.log",
+        "llama-server -m model.gguf 2>&1 | benchsuite inspect log - --json",
+    ),
 )
 @click.argument("file", metavar="FILE|-")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -41,8 +45,10 @@ def log(file: str, as_json: bool) -> int:
 
 @command.command(
     "server",
-    epilog="Examples:  benchsuite inspect server http://127.0.0.1:8080   |   "
-    "benchsuite inspect server http://host:8080 --api-key-env KEY --json",
+    epilog=examples(
+        "benchsuite inspect server http://127.0.0.1:8080",
+        "benchsuite inspect server http://host:8080 --api-key-env KEY --json",
+    ),
 )
 @click.argument("url", metavar="URL")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds the server's key.")
@@ -83,8 +89,10 @@ def server(
 
 @command.command(
     "model",
-    epilog="Example:  benchsuite inspect model model.gguf --ctx-size 32768 --parallel 4 "
-    "--cache-type-k q8_0 --cache-type-v q8_0",
+    epilog=examples(
+        "benchsuite inspect model model.gguf --ctx-size 32768 --parallel 4",
+        "benchsuite inspect model model.gguf --cache-type-k q8_0 --cache-type-v q8_0",
+    ),
 )
 @click.argument("file", metavar="FILE")
 @click.option(

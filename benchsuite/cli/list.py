@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from benchsuite.cli.examples import examples
 from benchsuite.errors import ExitCode, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from benchsuite.scenario.workspace import Workspace
+
 _WIDTH = 80
 
 
-@click.command("list", short_help="List the scenarios that can be run.")
+@click.command(
+    "list",
+    short_help="List the scenarios that can be run.",
+    epilog=examples("benchsuite list", "benchsuite list --json"),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def command(as_json: bool) -> int:
-    """List the scenarios that can be run, the user's own before the shipped ones."""
+    """List the scenarios that can be run, the user's own before the shipped ones; then suites.
+
+    As JSON, scenarios alone.
+    """
     from benchsuite.scenario.workspace import load_workspace
 
     workspace = load_workspace()
@@ -43,11 +53,37 @@ def command(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        for line in _table(rows):
+        for line in (*_table(rows), *_suites(workspace, problems)):
             click.echo(line)
     for problem in problems:
         click.echo(problem, err=True)
     return ExitCode.USAGE if problems else ExitCode.PASS
+
+
+def _suites(workspace: Workspace, problems: list[str]) -> Iterator[str]:
+    """Lines about the suites, for `benchsuite ci`; what is wrong in one goes to `problems`."""
+    import datetime as dt
+    import textwrap
+
+    today = dt.datetime.now(dt.UTC).date()
+    found = []
+    for name, path in sorted(workspace.suite_files().items()):
+        try:
+            suite = workspace.load_suite(path, today)
+        except ScenarioError as error:
+            problems.extend(error.problems)
+            continue
+        words = " ".join(dict.fromkeys(entry.word for entry in suite.entries))
+        found.append((name, words, suite.title, workspace.display(path)))
+    if not found:
+        return
+    yield ""
+    yield "SUITES (benchsuite ci NAME)"
+    for name, words, *texts in found:
+        line = f"{name}  {words}"
+        yield line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
+        for text in texts:
+            yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -20,20 +20,27 @@ from benchsuite.errors import BenchsuiteError, ExitCode
 _COMMANDS = {
     "run": "Drive scenarios against a server and judge what was measured.",
     "ab": "Compare two servers in one run, launch by launch.",
+    "ci": "Run a suite of scenarios: one verdict, and files for the service that runs it.",
     "init": "Write a first configuration and scenario for one's own server.",
     "list": "List the scenarios that can be run.",
     "show": "Show a scenario's plan in words, and the exact server command.",
-    "check": "Check scenario files without running them.",
-    "schema": "Print the JSON Schema of scenario files.",
+    "check": "Check scenario and suite files without running them.",
+    "schema": "Print the JSON Schema of scenario files, suites or reports.",
     "accept": "Make a run's measurements the baseline.",
     "diff": "Compare two runs, baseline folders or git revisions.",
+    "report": "Write stored runs as JSON, CSV, a pull-request comment and other formats.",
     "trend": "Show the history of a metric over all stored runs, and where it changed.",
     "clean": "Remove stored runs by age, number or size.",
     "inspect": "Show what a saved log, a running server or a model file tells.",
     "model": "Make a tiny model.",
+    "completion": "Print what a shell needs to complete benchsuite's words.",
     "doctor": "Say whether this machine is fit to measure.",
 }
 """Command -> one line of help; each lives in `benchsuite.cli.<command>` as `command`."""
+
+
+COMPLETE_VARIABLE = "_BENCHSUITE_COMPLETE"
+"""By which a shell asks for words, as what `benchsuite completion` prints has it."""
 
 
 class _LazyGroup(click.Group):
@@ -103,7 +110,12 @@ def run_command_line(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code; prints, never raises."""
     bisecting = _is_bisecting(sys.argv[1:] if argv is None else argv)
     try:
-        code = group.main(argv, prog_name="benchsuite", standalone_mode=False)
+        code = group.main(
+            argv,
+            prog_name="benchsuite",
+            standalone_mode=False,
+            complete_var=COMPLETE_VARIABLE,
+        )
     except click.exceptions.Exit as leave:
         code = leave.exit_code
     except (click.Abort, KeyboardInterrupt):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from benchsuite.cli.examples import examples
 from benchsuite.errors import MachineError, UsageError
 from benchsuite.server.tiny.kinds import DEFAULT_KIND, KINDS
 
@@ -15,7 +16,9 @@ def command() -> None:
     """Make a tiny model."""
 
 
-@command.command()
+@command.command(
+    epilog=examples("benchsuite model tiny tiny.gguf", "benchsuite model tiny models/ --kind swa")
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--kind",

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from benchsuite.cli.completing import complete_deployment
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -22,6 +24,33 @@ def run_options(function: _Command) -> _Command:
     for option in reversed(_RUN):
         function = option(function)
     return function
+
+
+def report_options(*formats: str) -> Callable[[_Command], _Command]:
+    """One option for each format, as `report_files` reads them: `--junit FILE`."""
+
+    def add(function: _Command) -> _Command:
+        for name in reversed(formats):
+            words = f"Write the report as {name}."
+            option = click.option(f"--{name}", _of(name), metavar="FILE", help=words)
+            function = option(function)
+        return function
+
+    return add
+
+
+def report_files(given: dict[str, Any]) -> dict[str, str]:
+    """Format -> file of the options of `report_options`, which are taken out of what was given."""
+    names = [name for name in given if name.startswith(_REPORT)]
+    files = {name.removeprefix(_REPORT).replace("_", "-"): given.pop(name) for name in names}
+    return {name: file for name, file in files.items() if file is not None}
+
+
+_REPORT = "report_"
+
+
+def _of(name: str) -> str:
+    return _REPORT + name.replace("-", "_")
 
 
 _LIMITS = (
@@ -47,7 +76,13 @@ _LIMITS = (
 """How long waits may take."""
 
 _RUN = (
-    click.option("-d", "--deployment", metavar="NAME", help="A deployment of benchsuite.toml."),
+    click.option(
+        "-d",
+        "--deployment",
+        metavar="NAME",
+        help="A deployment of benchsuite.toml.",
+        shell_complete=complete_deployment,
+    ),
     click.option("--server", metavar="PATH", help="The llama-server to launch."),
     click.option("--model", metavar="PATH", help="The model (GGUF) to serve."),
     click.option("--url", metavar="URL", help="Attach to a running server instead."),

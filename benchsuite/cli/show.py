@@ -6,15 +6,19 @@ from typing import Any
 
 import click
 
+from benchsuite.cli.completing import complete_scenario
+from benchsuite.cli.examples import examples
 from benchsuite.cli.options import run_options
 
 
 @click.command(
     "show",
-    epilog="Examples:  benchsuite show scenarioB   |   benchsuite show scenarioB --variant P"
-    " --set cache-type-k=q8_0",
+    epilog=examples(
+        "benchsuite show scenarioB",
+        "benchsuite show scenarioB --variant P --set cache-type-k=q8_0",
+    ),
 )
-@click.argument("scenario")
+@click.argument("scenario", shell_complete=complete_scenario)
 @run_options
 def command(scenario: str, **given: Any) -> None:
     """Show a scenario's plan in words, and the exact command of each server.

@@ -113,6 +113,12 @@ def worst_code(codes: Sequence[int]) -> int:
     return min(codes, key=lambda c: ranks.index(c) if c in ranks else -1, default=0)
 
 
+def outcome_word(code: int) -> str:
+    """What an exit code means in one or two words: `server failed`."""
+    known = {int(one): word for one, word in _WORDS.items()}
+    return known.get(code, "usage error" if code == ExitCode.USAGE else f"exit {code}")
+
+
 def bisect_code(
     code: int, failures: Sequence[Failure] = (), *, flag_unknown_to_build: bool = False
 ) -> int:

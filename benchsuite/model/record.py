@@ -267,6 +267,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     interrupted: bool = False
     warnings: tuple[str, ...] = ()
     machine_state: MachineState | None = None  # None in older records
+    # of the suite that it was run for: whether its gates move the suite's exit code
+    policy: Literal["block", "advise"] = "block"
 
     @property
     def excused(self) -> frozenset[str]:

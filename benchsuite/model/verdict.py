@@ -51,6 +51,8 @@ class GateResult(msgspec.Struct, frozen=True):
     differs: tuple[str, ...] = ()  # from the baseline's info: `build b1 -> b2`
     against: Against = "number"
     estimate: Estimate | None = None  # of noisy values; None for others and in older records
+    # by which issue and until when a suite keeps it from blocking; empty where none does
+    quarantine: str = ""
 
 
 class IssueResult(msgspec.Struct, frozen=True):

@@ -54,6 +54,7 @@ from benchsuite.report.progress import Progress
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
+from benchsuite.stats.paired import LOOKS
 from benchsuite.store.ab import KIND_BEGIN_AB, KIND_TURN, AbFolder
 from benchsuite.store.records import KIND_BEGIN, Journal
 from benchsuite.store.vectors import StoredVectors, VectorJournal
@@ -312,14 +313,15 @@ async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
         pair = 0
         while not ab.ended:
             pair += 1
-            for turn in _turns(ab, pair):
+            turns = _turns(ab, pair)
+            ahead = pairs_ahead(pair, ab.prepared.rules.pairs) * len(turns)
+            for number, turn in enumerate(turns, (pair - 1) * len(turns) + 1):
                 if turn.variant in ab.failed and pair > 1:
                     continue
                 side = ab.sides[turn.side]
                 variant = _variant(ab.prepared.sides[turn.side], turn.variant)
-                progress.launch(
-                    f"{ab.prepared.scenario.name}, pair {pair}: {turn.side}, variant {turn.variant}"
-                )
+                words = f"pair {pair}: {turn.side}, variant {turn.variant}"
+                progress.launch(f"{ab.prepared.scenario.name}, {words}", (number, ahead))
                 ab.turns.append(turn)
                 journal.write(KIND_TURN, turn=turn)
                 outcome = await side.drive(guard, variant, pair)
@@ -333,6 +335,13 @@ async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
             ab.ended = _why_end(ab)
             if stopped():
                 ab.interrupted, ab.ended = True, "it was interrupted"
+
+
+def pairs_ahead(pair: int, planned: int | None) -> int:
+    """So many pairs until something may be decided: those asked for, else up to the next look."""
+    if planned is not None:
+        return planned
+    return next((count for count in LOOKS if pair <= count), pair)
 
 
 def _why_end(ab: _Ab) -> str:

@@ -1,4 +1,4 @@
-"""Judging a stored run by the baselines that it is to be accepted into.
+"""Which stored runs are accepted, and judging them by the baselines that they are accepted into.
 
 The gates in a record are by whatever judged the run: the other side of an `ab`, what `--against`
 named, another machine's checkout. What would fail here was hidden there, so all are judged anew.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -21,6 +22,7 @@ from benchsuite.model.verdict import GateResult
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.accept import Judge
 from benchsuite.store.baselines import load_baselines
+from benchsuite.store.records import read_record
 from benchsuite.store.trees import Tree
 
 _ELSEWHERE = ("run ", "git:")
@@ -104,3 +106,41 @@ def _words(record: RunRecord) -> str:
 def _again(record: RunRecord) -> str:
     deployment = record.fingerprint.deployment
     return f"run it by its own baselines: benchsuite run {record.scenario} -d {deployment}"
+
+
+def chosen_runs(paths: Sequence[Path]) -> tuple[list[tuple[Path, RunRecord]], list[str]]:
+    """The runs to accept with their paths, and what is left alone, in words.
+
+    A single run is always meant. Of several only those that did not pass, since a pipeline keeps
+    all; of two of one scenario and deployment, as after a retry, the newer one.
+
+    Raises:
+        UsageError: All passed.
+        ConfigError: A record cannot be read.
+    """
+    runs = [(path, read_record(path)) for path in paths]
+    if len(runs) == 1:
+        return runs, []
+    newest: dict[tuple[str, str], tuple[Path, RunRecord]] = {}
+    left: list[str] = []
+    for path, record in sorted(runs, key=lambda run: run[1].started_at):
+        key = (record.fingerprint.deployment, record.scenario)
+        if key in newest:
+            left.append(f"left {_run_words(newest[key][1])}: run {record.id} is newer")
+        newest[key] = (path, record)
+    chosen = []
+    for path, record in newest.values():
+        if record.verdict is not None and record.verdict.outcome == "pass":
+            left.append(f"left {_run_words(record)}: it passed")
+        else:
+            chosen.append((path, record))
+    if not chosen:
+        raise UsageError(
+            f"all {len(newest)} runs here passed, so none needs accepting",
+            hint="to accept one all the same, name its folder",
+        )
+    return chosen, left
+
+
+def _run_words(record: RunRecord) -> str:
+    return f"run {record.id}, {record.scenario} on {record.fingerprint.deployment}"

@@ -46,7 +46,11 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
 
 
 def run_command(
-    words: Sequence[str], given: Mapping[str, Any], *, json_to: str | None
+    words: Sequence[str],
+    given: Mapping[str, Any],
+    *,
+    json_to: str | None,
+    reports: Mapping[str, str] | None = None,
 ) -> tuple[int, list[Failure]]:
     """Run every scenario meant by `words` and print what came of it.
 
@@ -54,6 +58,7 @@ def run_command(
         words: Stems, paths, `tag:NAME`.
         given: The command's other options.
         json_to: Where the records go as JSON: a file, `-` for standard output alone, or None.
+        reports: Format -> file of reports of all the runs together.
 
     Returns:
         The exit code, of several runs the worst, and how launches failed.
@@ -66,6 +71,7 @@ def run_command(
     finished = _run_all(
         prepared, workspace, quiet=given["quiet"], verbose=given["verbose"], json_to=json_to
     )
+    _write_reports(finished, workspace, reports or {})
     return worst_code([_code(done) for done in finished]), _failures(finished)
 
 
@@ -139,6 +145,19 @@ def _failures(finished: Sequence[Finished]) -> list[Failure]:
         for launch in done.record.launches
         if launch.failure is not None
     ]
+
+
+def _write_reports(
+    finished: Sequence[Finished], workspace: Workspace, reports: Mapping[str, str]
+) -> None:
+    if not reports:
+        return
+    from benchsuite.pipeline.report import read_report_input, write_report
+    from benchsuite.report.formats import format_named
+
+    report = read_report_input([str(done.folder) for done in finished], workspace)
+    for name, file in reports.items():
+        write_report(format_named(name).render(report), file)
 
 
 def _write_json(finished: Sequence[Finished], json_to: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchsuite.model.plan import Limits
+from benchsuite.model.suite import Policy, Quarantine
 
 
 class RunOptions(msgspec.Struct, frozen=True):
@@ -28,4 +29,6 @@ class RunOptions(msgspec.Struct, frozen=True):
     allow_new: bool = False
     require_all: bool = False
     refuse_expired: bool = False  # known issues that have expired fail the run, as `ci` wants
+    policy: Policy = "block"  # of the suite that it is run for
+    quarantine: tuple[Quarantine, ...] = ()  # of that suite, for this scenario and deployment
     limits: Limits = Limits()

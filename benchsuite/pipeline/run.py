@@ -25,6 +25,7 @@ from benchsuite.errors import BenchsuiteError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.known_issues import settle
 from benchsuite.gate.machine import machine_warnings
+from benchsuite.gate.quarantine import with_quarantine
 from benchsuite.gate.verdict import verdict
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.plan import Plan, VariantPlan
@@ -149,18 +150,20 @@ def _judged(prepared: Prepared, record: RunRecord, folder: Path) -> Finished:
     gates = judge(prepared.plan.scenario, record, baselines, allow_new=options.allow_new)
     launches = tuple(with_unknowable(launch, gates) for launch in record.launches)
     settled = settle(prepared.plan.scenario, record, gates, today=dt.datetime.now(dt.UTC).date())
+    gates = with_quarantine(settled.gates, options.quarantine)
     judged = msgspec.structs.replace(
         record,
         launches=launches,
-        gates=settled.gates,
+        gates=gates,
         known_issues=settled.issues,
         baseline=baselines.source,
         against=options.against,
-        warnings=(*record.warnings, *machine_warnings(record.machine_state, settled.gates)),
+        warnings=(*record.warnings, *machine_warnings(record.machine_state, gates)),
+        policy=options.policy,
     )
     found = verdict(
         judged,
-        settled.gates,
+        gates,
         require_all=options.require_all,
         refuse_expired=options.refuse_expired,
     )
@@ -183,13 +186,15 @@ async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None
     with stoppable() as stopped, guarded(run.prepared) as guard, closing(vector_journal):
         prompts = None
         vectors = RunVectors(run.prepared.plan, vector_journal, partial(_stored, run))
-        for variant, trial in _launches(run.prepared.plan):
+        launches = _launches(run.prepared.plan)
+        for number, (variant, trial) in enumerate(launches, 1):
             if prompts is None or run.prepared.plan.deployment.attached:
                 prompts = PromptBook(_nonce(run.prepared.plan))
             context = RunContext(
                 run.prepared.plan, folder, journal.write, run.progress, prompts, vectors
             )
-            run.progress.launch(_words(run.prepared.plan, variant, trial))
+            words = _words(run.prepared.plan, variant, trial)
+            run.progress.launch(words, (number, len(launches)))
             outcome = await drive_one(run, context, guard, variant, trial)
             outcome = vectors.settle(variant, outcome)
             run.outcomes.append(outcome)

@@ -16,6 +16,7 @@ from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.report.layout import style_for
 from benchsuite.report.trend import make_series, render_trend_csv, render_trend_json
 from benchsuite.report.trend_text import render_trend
+from benchsuite.store.files import write_atomic
 from benchsuite.store.history import Read, StoredRun, read_history
 
 
@@ -54,6 +55,7 @@ def trend(
     options: TrendOptions,
     runs_folder: Path,
     form: Literal["text", "json", "csv"] = "text",
+    html: str | None = None,
 ) -> Trend:
     """The history of a metric.
 
@@ -62,6 +64,7 @@ def trend(
         options: What of the history.
         runs_folder: Where runs live.
         form: Of the text.
+        html: Where a page is to be written as well; None writes none.
 
     Raises:
         UsageError: It is no selector, or nothing stored is selected.
@@ -76,6 +79,10 @@ def trend(
     series = make_series(points, failed, last=options.last)
     if not series:
         raise _nothing(words, selector, read, options, runs_folder)
+    if html is not None:
+        from benchsuite.report.html.trend_page import render_trend_html  # 1 s of imports
+
+        write_atomic(Path(html), render_trend_html(words, series).encode())
     if form == "json":
         text = render_trend_json(series).decode()
     elif form == "csv":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from benchsuite.report.diff import NOISE_PERCENT, Diff, Row, summary
 from benchsuite.report.layout import Style, cells, columns, cut, name_above, safe, wrap
+from benchsuite.report.markdown import escape
 
 _SENTENCES = 12  # of each origin; the table has them all
 
@@ -23,7 +23,7 @@ def render_diff(found: Diff, style: Style | None = None) -> str:
     if noisy:
         lines += ["", f"memory and latency, {NOISE_PERCENT:g}% and more apart: advice only"]
         lines += _table(noisy, look)
-    for heading, sentences in _explained(exact):
+    for heading, sentences in explained(exact):
         lines.append("")
         lines += [line for text in sentences for line in wrap(safe(text), look.width)]
         lines += [line for text in heading for line in wrap(safe(text), look.width, "  ")]
@@ -40,7 +40,7 @@ def render_diff(found: Diff, style: Style | None = None) -> str:
 
 def render_diff_markdown(found: Diff) -> str:
     """A diff as a Markdown table with a newline at its end."""
-    lines = [f"**{_markdown(found.baseline)} -> {_markdown(found.candidate)}**: {summary(found)}"]
+    lines = [f"**{escape(found.baseline)} -> {escape(found.candidate)}**: {summary(found)}"]
     if found.rows:
         lines += [
             "",
@@ -57,15 +57,15 @@ def render_diff_markdown(found: Diff) -> str:
                 row.candidate or "-",
                 state,
             )
-            lines.append("| " + " | ".join(_markdown(part) for part in parts) + " |")
-    for heading, sentences in _explained([row for row in found.rows if not row.noisy]):
+            lines.append("| " + " | ".join(escape(part) for part in parts) + " |")
+    for heading, sentences in explained([row for row in found.rows if not row.noisy]):
         lines.append("")
-        lines += [f"- {_markdown(text)}" for text in sentences]
-        lines += [f"  - {_markdown(text)}" for text in heading]
+        lines += [f"- {escape(text)}" for text in sentences]
+        lines += [f"  - {escape(text)}" for text in heading]
     _, differs = _untold(found)
     last = (*differs, *found.notes, *found.failed)
     lines += [""] if last else []
-    lines += [f"- {_markdown(words)}" for words in last]
+    lines += [f"- {escape(words)}" for words in last]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +81,7 @@ def _untold(found: Diff) -> tuple[set[str], list[str]]:
     return told, [words for words in found.differs if words not in told]
 
 
-def _explained(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
+def explained(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
     """What moved in sentences, those of one origin together.
 
     Returns:
@@ -132,11 +132,3 @@ def _table(rows: list[Row], look: Style) -> list[str]:
             above, row_cells = name_above(wanted, made, widths, look.width)
             lines += [cut(line.rstrip(), look.width) for line in (*above, "".join(row_cells))]
     return lines
-
-
-def _markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in a table cell too."""
-    return _SPECIAL.sub(lambda m: f"&#{ord(m[0])};", safe(text))
-
-
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~&]")

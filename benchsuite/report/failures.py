@@ -50,7 +50,7 @@ def failure_lines(record: RunRecord, look: Style, *, trial: str = "trial") -> li
         if failure.unknowable:
             words = f"unknown because of it: {', '.join(failure.unknowable)}"
             lines += wrap(safe(words), look.width, "  ")
-        for words in _forensic_words(failure):
+        for words in forensic_words(failure):
             lines += wrap(safe(words), look.width, "  ")
         if failure.forensics is not None and not expected:
             lines += _backtrace_lines(failure.forensics, look)
@@ -62,7 +62,7 @@ def failure_lines(record: RunRecord, look: Style, *, trial: str = "trial") -> li
     return lines
 
 
-def _forensic_words(failure: Failure) -> Iterator[str]:
+def forensic_words(failure: Failure) -> Iterator[str]:
     """What is left, as short sentences; what the message says already is left out."""
     left = failure.forensics
     if left is None:

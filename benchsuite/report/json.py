@@ -7,21 +7,38 @@ from typing import Any
 
 import msgspec
 
+from benchsuite.model.ab import AbRecord
 from benchsuite.model.record import Measurement, RunRecord
+from benchsuite.report.report_input import ReportInput
 
 REPORT_SCHEMA = 1
 """Version of the envelope; each run has its own `schema_version`. 1: first."""
 
 
-class _Runs(msgspec.Struct, frozen=True):
-    schema_version: int
-    runs: tuple[RunRecord, ...]
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `benchsuite run --json` prints and `benchsuite report --format json` writes."""
+
+    schema_version: int  # of this envelope
+    runs: tuple[RunRecord, ...]  # as named on the command line, or in the order in which they ran
+    ab: tuple[AbRecord, ...] = ()  # of `benchsuite ab`; left out where there is none
 
 
 def render_json(records: Sequence[RunRecord]) -> bytes:
     """The records in one JSON document, indented, with a newline at its end."""
-    encoded = msgspec.json.encode(_Runs(REPORT_SCHEMA, tuple(records)))
-    return msgspec.json.format(encoded, indent=2) + b"\n"
+    return _render(Report(REPORT_SCHEMA, tuple(records)))
+
+
+def render_report_json(given: ReportInput) -> str:
+    """Runs, and runs of two sides, in one JSON document."""
+    records = [entry.record for entry in given.entries]
+    runs = tuple(one for one in records if isinstance(one, RunRecord))
+    return _render(
+        Report(REPORT_SCHEMA, runs, tuple(one for one in records if isinstance(one, AbRecord)))
+    ).decode()
+
+
+def _render(report: Report) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 def measured(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:

@@ -24,20 +24,29 @@ _SHORT = {"inconclusive": "open"}
 _SHOUTED = ("error", "fail", "xpass")
 
 
-def matrix_lines(record: RunRecord, look: Style) -> list[str]:
-    """The matrix; nothing where the run had one variant, or no gate looks at an exact value."""
+def matrix_rows(record: RunRecord) -> tuple[list[str], list[tuple[str, Sequence[str]]]]:
+    """The variants and the rows of the matrix, that of the gates first.
+
+    No rows where the run had one variant, or no gate looks at an exact value.
+    """
     seen = Seen(record)
     variants = [v for v in record.digests if v in seen.variants()]
     selectors = _selectors(record)
     if len(variants) < 2 or not selectors:
-        return []
-    rows = []
-    for selector in selectors:
-        rows += _rows(seen, selector, variants)
+        return variants, []
+    rows = [row for selector in selectors for row in _rows(seen, selector, variants)]
+    if not rows:
+        return variants, []
+    return variants, [("gates", [_worst(record, seen, v) for v in variants]), *rows]
+
+
+def matrix_lines(record: RunRecord, look: Style) -> list[str]:
+    """The matrix as text; nothing where it has no rows."""
+    variants, rows = matrix_rows(record)
     if not rows:
         return []
-    left_out = len(rows) - _MOST_ROWS
-    rows = [("gates", [_worst(record, seen, v) for v in variants]), *rows[:_MOST_ROWS]]
+    left_out = len(rows) - 1 - _MOST_ROWS
+    rows = rows[: _MOST_ROWS + 1]
     lines = _table(variants, rows, look)
     if left_out > 0:
         lines.append(f"and {left_out} more rows, in the run's record")

@@ -36,7 +36,7 @@ from benchsuite.model.scenario import (
 from benchsuite.server.behind import Behind
 from benchsuite.units import format_number
 
-_WIDTH = 96
+_WIDTH = 80
 _TEXT_SHOWN = 40
 
 
@@ -53,7 +53,7 @@ def render_plan(
         behind: How the server of a command is reached; None where there is no such command.
     """
     scenario = plan.scenario
-    lines = [f"{scenario.name}: {scenario.title}", f"  {scenario.path}"]
+    lines = [*_wrap(f"{scenario.name}: {scenario.title}", "", "  "), f"  {scenario.path}"]
     if scenario.description:
         lines += ["", *_wrap(scenario.description, "  ")]
     lines += ["", f"Server: {_server(plan)}"]
@@ -293,13 +293,14 @@ def _steps(plan: Plan) -> Iterator[str]:
         if isinstance(step, ConcurrentlyStep):
             for branch in step.branches:
                 for place, member in enumerate(branch):
-                    yield f"     {'-' if place == 0 else ' '} {step_in_words(member)}"
+                    mark = "     - " if place == 0 else "       "
+                    yield from _wrap(step_in_words(member), mark, "         ")
 
 
 def _variant(plan: Plan, variant: VariantPlan) -> Iterator[str]:
     spec = plan.scenario.variants[variant.name]
     title = f": {spec.title}" if spec.title else ""
-    yield f"  {variant.name}{title}"
+    yield from _wrap(f"{variant.name}{title}", "  ", "     ")
     if variant.not_applicable is not None:
         yield from _wrap(f"not applicable: {variant.not_applicable}", "     ")
         return
@@ -307,7 +308,8 @@ def _variant(plan: Plan, variant: VariantPlan) -> Iterator[str]:
         if overlay.slot is not None:
             yield f"     session {name} pinned to slot {overlay.slot}"
         if overlay.request is not None:
-            yield f"     session {name} with other request fields{_request(overlay.request)}"
+            words = f"session {name} with other request fields{_request(overlay.request)}"
+            yield from _wrap(words, "     ", "       ")
     for note in variant.notes:
         yield from _wrap(f"--{note}", "     ", "       ")
 

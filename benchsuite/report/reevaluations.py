@@ -56,6 +56,12 @@ def _all(record: RunRecord) -> Iterator[tuple[Launch, Reevaluation]]:
             yield launch, told
 
 
+def reevaluation_rows(record: RunRecord) -> Iterator[tuple[Launch, str, Reevaluation]]:
+    """Every request whose prompt was evaluated again: its launch, its name, and why."""
+    for launch, told in _all(record):
+        yield launch, _request_words(told.labels), told
+
+
 def _everything(
     found: list[tuple[Launch, Reevaluation]], record: RunRecord, look: Style
 ) -> list[str]:
@@ -68,15 +74,17 @@ def _everything(
 
 
 def _head(launch: Launch, told: Reevaluation, record: RunRecord) -> str:
-    labels = told.labels
-    if "session" in labels:
-        words = f"{labels['session']} turn {labels.get('turn', '?')}"
-    else:
-        words = labels.get("request", "request")
+    words = _request_words(told.labels)
     place = launch.variant if record.trials == 1 else f"{launch.variant}, trial {launch.trial},"
     if told.common_prefix is None:
         return f"{place} {words}: {told.cached} tokens cached"
     return f"{place} {words}: {told.cached} of {told.common_prefix} common tokens cached"
+
+
+def _request_words(labels: dict[str, str]) -> str:
+    if "session" in labels:
+        return f"{labels['session']} turn {labels.get('turn', '?')}"
+    return labels.get("request", "request")
 
 
 def _is_gated(launch: Launch, told: Reevaluation, record: RunRecord) -> bool:

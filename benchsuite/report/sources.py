@@ -152,6 +152,26 @@ def read_sides(
     return a, b
 
 
+def baseline_changes(base: str, baselines_folder: Path) -> tuple[Side, Side]:
+    """The baselines at a git revision and those of the working tree; either may hold none.
+
+    Args:
+        base: `git:REV`, or the revision alone.
+        baselines_folder: The working tree's.
+
+    Raises:
+        UsageError: The revision is not here; the hint names the command that brings it.
+        ConfigError: A baseline cannot be read.
+    """
+    revision = base.removeprefix(GIT_PREFIX)
+    place = place_of(baselines_folder)
+    tree = baselines_at(revision, baselines_folder)
+    return (
+        _baseline_side(tree, place, revision, may_be_empty=True),
+        _baseline_side(FolderTree(baselines_folder), place, None, may_be_empty=True),
+    )
+
+
 def _read_side(text: str, baselines_folder: Path, runs_folder: Path) -> Side:
     if text.startswith(GIT_PREFIX):
         revision = text.removeprefix(GIT_PREFIX)
@@ -195,7 +215,9 @@ def _place(folder: Path) -> Place | None:
         return None  # in no repository, or no git: nothing is known of commits
 
 
-def _baseline_side(tree: Tree, place: Place | None, revision: str | None) -> Side:
+def _baseline_side(
+    tree: Tree, place: Place | None, revision: str | None, *, may_be_empty: bool = False
+) -> Side:
     parts: dict[Key, Part] = {}
     moment = tree.snapshot(is_baseline_path)
     for path in moment.paths():
@@ -214,7 +236,7 @@ def _baseline_side(tree: Tree, place: Place | None, revision: str | None) -> Sid
                 parts[key] = Part(
                     file.metrics, infos, file.scenario_digest, file.match, lines, path
                 )
-    if not parts:
+    if not parts and not may_be_empty:
         raise UsageError("holds no baselines", where=tree.name, hint=_ACCEPT_HINT)
     return Side(tree.name, parts, place=place, revision=revision)
 

@@ -63,6 +63,11 @@ def _latest(series: Series) -> str:
 
 
 def _title(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
+    words = series_title(series, shown)
+    return [style.paint(line, "bold") for line in wrap(safe(words), style.width)]
+
+
+def series_title(series: Series, shown: Sequence[Series]) -> str:
     """What the series is; keys that people seldom see only where they tell two apart."""
     key = series.key
     words = f"{key.series} of {key.scenario}, variant {key.variant}, on {key.deployment}"
@@ -76,7 +81,7 @@ def _title(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
         words += f", scenario digest {key.digest[:8] or 'unknown'}"
     if len({other.numerics for other in alike}) > 1:
         words += f", numerics {key.numerics or 'unknown'}"
-    return [style.paint(line, "bold") for line in wrap(safe(words), style.width)]
+    return words
 
 
 def _block(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
@@ -84,14 +89,14 @@ def _block(series: Series, style: Style, shown: Sequence[Series]) -> list[str]:
     for change in series.changes:
         lines += _sentence(series, change, style)
     if not series.changes:
-        lines += [f"  {line}" for line in wrap(_nothing(series), style.width - 2)]
+        lines += [f"  {line}" for line in wrap(nothing_words(series), style.width - 2)]
     notes = series.notes if series.changes else ()
     lines += [line for note in notes for line in wrap(f"note: {safe(note)}", style.width, "  ")]
     lines += ["", *_plotted(series, style)]
     return [*lines, *_table(series, style)]
 
 
-def _nothing(series: Series) -> str:
+def nothing_words(series: Series) -> str:
     """What there is to say of a series without changes."""
     values = [row for row in series.rows if row.samples]
     noisy = series.assume in ("memory", "latency")
@@ -110,6 +115,19 @@ def _nothing(series: Series) -> str:
 
 def _sentence(series: Series, change: Change, style: Style) -> list[str]:
     """A change in words, and below it what differs."""
+    lines = wrap(safe(change_words(series, change)), style.width, "  ")
+    colour = "red" if change.worse else "yellow" if change.worse is None else "green"
+    lines = [style.paint(line, colour) for line in lines]
+    return [*lines, *wrap(safe(f"differs: {differs_words(change)}"), style.width, "    ")]
+
+
+def differs_words(change: Change) -> str:
+    """What differs between the two runs of a change."""
+    return "; ".join(change.differs) or "nothing that benchsuite records"
+
+
+def change_words(series: Series, change: Change) -> str:
+    """A change in one sentence."""
     first, last = series.rows[change.first], series.rows[change.last]
     percent = "" if change.percent is None else f" ({change.percent:+.1f}%{_direction(change)})"
     levels = f"{_level(change.before, '')} to {_level(change.after, series.unit)}{percent}"
@@ -126,14 +144,8 @@ def _sentence(series: Series, change: Change, style: Style) -> list[str]:
         )
         if change.largest is not None and change.percent is not None:
             words += f"; no run differs by more than {change.largest:.1f}% from the one before"
-        words += sure
-    else:
-        words = f"changed from {levels} between {_run(first)} and {_run(last)}{sure}"
-    lines = wrap(safe(words), style.width, "  ")
-    colour = "red" if change.worse else "yellow" if change.worse is None else "green"
-    lines = [style.paint(line, colour) for line in lines]
-    differs = "; ".join(change.differs) or "nothing that benchsuite records"
-    return [*lines, *wrap(safe(f"differs: {differs}"), style.width, "    ")]
+        return words + sure
+    return f"changed from {levels} between {_run(first)} and {_run(last)}{sure}"
 
 
 def _sure(p_value: float | None) -> str:

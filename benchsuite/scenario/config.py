@@ -23,7 +23,7 @@ from benchsuite.scenario.words import remedy
 
 CONFIG_NAME = "benchsuite.toml"
 _PYPROJECT = "pyproject.toml"
-_FOLDER_KEYS = ("scenarios", "baselines", "runs")
+_FOLDER_KEYS = ("scenarios", "baselines", "runs", "suites")
 _TOP_KEYS = (*_FOLDER_KEYS, "deployments")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -33,7 +33,7 @@ class Config(msgspec.Struct, frozen=True):
 
     root: Path  # folder of the file, or the working directory without one
     path: Path | None = None
-    folders: dict[str, Path] = {}  # scenarios, baselines, runs: those given
+    folders: dict[str, Path] = {}  # scenarios, baselines, runs, suites: those given
     deployments: dict[str, Deployment] = {}
     overlay_places: dict[tuple[str, str], str] = {}  # (deployment, scenario) -> file:line
 

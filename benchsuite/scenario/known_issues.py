@@ -74,7 +74,7 @@ def _known_issue(
         commit=item.plain("commit"),
         backend=item.plain("backend"),
         deployment=item.plain("deployment"),
-        expires=_date(item.plain("expires"), line_of("expires"), problems),
+        expires=read_date(item.plain("expires"), line_of("expires"), problems),
         reason=item.plain("reason", ""),
         line=item.line,
     )
@@ -110,7 +110,8 @@ def _builds(text: str, line: int, problems: Problems) -> BuildRange:
     return BuildRange(first, last)
 
 
-def _date(text: str | None, line: int, problems: Problems) -> str | None:
+def read_date(text: str | None, line: int, problems: Problems) -> str | None:
+    """The value of an entry's `expires`; None where it is absent or wrong."""
     if text is None:
         return None
     try:

@@ -6,6 +6,7 @@ installed package, the repository's folders in a checkout.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,23 +16,28 @@ import benchsuite
 from benchsuite.errors import ConfigError, ScenarioError, UsageError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment
 from benchsuite.model.scenario import Scenario
+from benchsuite.model.suite import Suite
 from benchsuite.scenario.config import Config, load_config
 from benchsuite.scenario.load import load_scenario
+from benchsuite.scenario.suite import load_suite
 from benchsuite.scenario.templates import placeholders
 from benchsuite.scenario.words import remedy
 
 _SUFFIXES = (".yaml", ".yml")
 _TAG = "tag:"
 
+_SUITES = "ci/suites"
+_IN_CHECKOUT = {"suites": _SUITES}
+
 _TINY_FLAGS = {"n-gpu-layers": "0"}
 """All on the CPU, so that totals and counts are equal on every machine."""
 
 
 def shipped_folder(kind: str) -> Path:
-    """The folder of this kind (`scenarios`, `baselines`) that travels with benchsuite."""
+    """The folder of this kind (`scenarios`, `baselines`, `suites`) that travels with benchsuite."""
     package = Path(benchsuite.__file__).resolve().parent
     installed = package / "shipped" / kind
-    return installed if installed.is_dir() else package.parent / kind
+    return installed if installed.is_dir() else package.parent / _IN_CHECKOUT.get(kind, kind)
 
 
 def tiny_deployment() -> Deployment:
@@ -61,6 +67,15 @@ class Workspace(msgspec.Struct, frozen=True):
         return self.config.folders.get("runs", self.config.root / ".benchsuite" / "runs")
 
     @property
+    def suites(self) -> Path:
+        """The user's own suites; may not exist."""
+        return self.config.folders.get("suites", self.config.root / _SUITES)
+
+    def suite_results(self, suite: str) -> Path:
+        """The folder of a suite's results, beside the runs; may not exist yet."""
+        return self.runs.parent / "ci" / suite
+
+    @property
     def scenario_folders(self) -> tuple[Path, ...]:
         """Where scenarios are looked up, in this order."""
         return _distinct(self.scenarios, shipped_folder("scenarios"))
@@ -84,13 +99,35 @@ class Workspace(msgspec.Struct, frozen=True):
 
     def scenario_files(self) -> dict[str, Path]:
         """Every scenario file by its stem; the user's hide shipped ones of the same name."""
-        files: dict[str, Path] = {}
-        for folder in self.scenario_folders:
-            if folder.is_dir():
-                for path in sorted(folder.iterdir()):
-                    if path.suffix in _SUFFIXES and path.is_file():
-                        files.setdefault(path.stem, path)
-        return files
+        return _files_in(self.scenario_folders)
+
+    def suite_files(self) -> dict[str, Path]:
+        """Every suite file by its stem; the user's hide shipped ones of the same name."""
+        return _files_in(_distinct(self.suites, shipped_folder("suites")))
+
+    def locate_suite(self, word: str) -> Path:
+        """The suite file meant by a stem or path; one that looks like a path may not exist.
+
+        Raises:
+            UsageError: The word means none.
+        """
+        if _looks_like_path(word):
+            return (self.cwd / Path(word).expanduser()).resolve()
+        files = self.suite_files()
+        if word in files:
+            return files[word]
+        raise UsageError(
+            f"no suite '{word}'{remedy(word, files, 'suites')}",
+            hint=f"write {self.display(self.suites / word)}.yaml, or name a file",
+        )
+
+    def load_suite(self, path: Path, today: dt.date) -> Suite:
+        """One suite file, named in messages as the user would open it.
+
+        Raises:
+            ScenarioError: It has problems, entries that expired on `today` among them.
+        """
+        return load_suite(path, self.display(path), today=today)
 
     def load(self, path: Path) -> Scenario:
         """One file, named in messages as the user would open it.
@@ -133,8 +170,7 @@ class Workspace(msgspec.Struct, frozen=True):
         Raises:
             UsageError: The word means none.
         """
-        looks_like_path = "/" in word or "\\" in word or word.endswith(_SUFFIXES)
-        if looks_like_path:
+        if _looks_like_path(word):
             # a missing file, or a folder, is the loader's to name
             return (self.cwd / Path(word).expanduser()).resolve()
         files = self.scenario_files()
@@ -154,6 +190,20 @@ class Workspace(msgspec.Struct, frozen=True):
             tags = sorted({name for scenario in every.values() for name in scenario.tags})
             raise UsageError(f"no scenario has the tag '{tag}'{remedy(tag, tags, 'tags')}")
         return found
+
+
+def _looks_like_path(word: str) -> bool:
+    return "/" in word or "\\" in word or word.endswith(_SUFFIXES)
+
+
+def _files_in(folders: Sequence[Path]) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for folder in folders:
+        if folder.is_dir():
+            for path in sorted(folder.iterdir()):
+                if path.suffix in _SUFFIXES and path.is_file():
+                    files.setdefault(path.stem, path)
+    return files
 
 
 def _distinct(*paths: Path) -> tuple[Path, ...]:

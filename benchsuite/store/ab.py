@@ -16,7 +16,17 @@ from pathlib import Path
 import msgspec
 
 from benchsuite.errors import ConfigError
-from benchsuite.model.ab import AB_SCHEMA, BASELINE, CANDIDATE, SIDES, AbRecord, Side, Turn
+from benchsuite.model.ab import (
+    AB_KIND,
+    AB_SCHEMA,
+    BASELINE,
+    CANDIDATE,
+    SIDES,
+    AbRecord,
+    Side,
+    Turn,
+)
+from benchsuite.model.record import RunRecord
 from benchsuite.store.files import write_atomic
 from benchsuite.store.floats import decode_record, encode_record
 from benchsuite.store.records import (
@@ -99,6 +109,33 @@ def read_ab(path: Path) -> AbRecord:
 
 class _Head(msgspec.Struct):
     schema_version: int
+
+
+class _Kind(msgspec.Struct):
+    kind: object = None
+
+
+def read_any(path: Path) -> RunRecord | AbRecord:
+    """Read a run, or a run of two sides.
+
+    Args:
+        path: As for `read_record`, or a folder of `benchsuite ab`, or the `record.json` in it.
+
+    Raises:
+        ConfigError: There is no record, or none that this version can read.
+    """
+    return read_ab(path) if _is_ab(path) else read_record(path)
+
+
+def _is_ab(path: Path) -> bool:
+    if path.is_dir():
+        return (path / CANDIDATE).is_dir()
+    if path.suffix != ".json" or not (path.parent / CANDIDATE).is_dir():
+        return False
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Kind).kind == AB_KIND
+    except (OSError, msgspec.DecodeError):
+        return False  # the reader of records says what is wrong
 
 
 def _recover(folder: Path) -> AbRecord:

@@ -10,6 +10,7 @@ import datetime as dt
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
@@ -221,20 +222,21 @@ def read_record(path: Path) -> RunRecord:
     return _decode_record(_read_bytes(path), str(path))
 
 
-def find_run(text: str, runs_folder: Path) -> Path:
+def find_run(text: str, runs_folder: Path, *, with_ab: bool = False) -> Path:
     """The run that a user means.
 
     Args:
         text: A path (folder, `record.json`, archive), `last`, a run's folder name, or the first
             characters of its id; of a side of `ab` with `-baseline` or `-candidate` after them.
         runs_folder: Where runs live.
+        with_ab: Whether a run of two sides (`benchsuite ab`) may be meant.
 
     Raises:
         UsageError: No run, or more than one, is meant.
     """
     if text not in ("", "last") and _exists(Path(text)):
         return Path(text)
-    runs = list_runs(runs_folder)
+    runs = list_runs(runs_folder, with_ab=with_ab)
     if text == "last":
         if not runs:
             raise UsageError("there is no run yet", where=str(runs_folder), hint=_RUN_HINT)
@@ -282,15 +284,17 @@ def _exists(path: Path) -> bool:
 _RUN_HINT = "make one with `benchsuite run SCENARIO`"
 
 
-def list_runs(runs_folder: Path) -> list[Path]:
-    """The run folders that hold something to read, oldest first."""
+def list_runs(runs_folder: Path, *, with_ab: bool = False) -> list[Path]:
+    """The run folders that hold something to read, oldest first; of `benchsuite ab` on demand."""
     if not runs_folder.is_dir():
         return []
     runs = [
         path
         for path in runs_folder.iterdir()
         if ((path / RECORD_FILE).exists() or (path / JOURNAL_FILE).exists())
-        and not (path / "candidate").is_dir()  # two sides of `benchsuite ab`, see `store/ab.py`
+        and (
+            with_ab or not (path / "candidate").is_dir()
+        )  # two sides of `benchsuite ab`, see `store/ab.py`
     ]
     # names begin with the second; within one, the file system's clock decides
     return sorted(runs, key=lambda p: (p.name.split("-", 1)[0], p.stat().st_mtime_ns, p.name))
@@ -361,7 +365,10 @@ def _recover_record(path: Path) -> RunRecord:
         raise ConfigError(
             "the run was killed before it measured anything", where=str(path), hint=_RUN_HINT
         )
-    note = f"the run was killed before its record was written; this was read from {path.name}"
+    note = (
+        f"the run was killed before its record was written; this was read from {path.name}, "
+        f"which ends after {_end_words(seen.get(KIND_LAUNCH, []), seen.get(KIND_MEASUREMENT, []))}"
+    )
     return msgspec.structs.replace(
         record,
         launches=tuple(seen.get(KIND_LAUNCH, ())),
@@ -371,6 +378,17 @@ def _recover_record(path: Path) -> RunRecord:
         interrupted=True,
         warnings=(*record.warnings, note),
     )
+
+
+def _end_words(launches: Sequence[Launch], measurements: Sequence[Measurement]) -> str:
+    """Where a journal ends: after how much, and what was measured last."""
+    counts = f"{len(launches)} launches and {len(measurements)} measurements"
+    if not measurements:
+        return counts
+    last = measurements[-1]
+    labels = ", ".join(f"{key} {value}" for key, value in sorted(last.labels.items()))
+    what = f"{last.name} ({labels})" if labels else last.name
+    return f"{counts}, the last one {what} of variant {last.variant}, trial {last.trial}"
 
 
 def read_beside(run: Path, name: str) -> tuple[bytes, str] | None:
@@ -405,7 +423,7 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
                 if inner is None:
                     return None
                 with archive.open(inner) as stream:
-                    return _read_member(stream, path), f"{path}:{inner}"
+                    return read_member(stream, path), f"{path}:{inner}"
         if path.suffix != ".json" and tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
                 inner = _member([m.name for m in tar.getmembers() if m.isfile()], path, name)
@@ -414,7 +432,7 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
                 member = tar.extractfile(inner)
                 if member is None:
                     raise ConfigError(f"'{inner}' is not a file", where=str(path))
-                return _read_member(member, path), f"{path}:{inner}"
+                return read_member(member, path), f"{path}:{inner}"
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
     return None
@@ -441,7 +459,12 @@ def _record_member(names: list[str], path: Path) -> str:
     return found[0]
 
 
-def _read_member(stream: IO[bytes], path: Path) -> bytes:
+def read_member(stream: IO[bytes], path: Path) -> bytes:
+    """The content of a file in an archive.
+
+    Raises:
+        ConfigError: It is longer than any record can be.
+    """
     data = stream.read(_MAX_RECORD_BYTES + 1)
     if len(data) > _MAX_RECORD_BYTES:
         raise ConfigError("a file in this archive is over 512 MiB", where=str(path))

@@ -26,7 +26,7 @@ ORDER = (
     ("gate",),
     ("report",),
     ("pipeline",),
-    ("cli",),
+    ("cli", "pytest_plugin"),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 

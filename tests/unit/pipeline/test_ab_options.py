@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from benchsuite.errors import UsageError
-from benchsuite.pipeline.ab import prepare_ab
+from benchsuite.pipeline.ab import pairs_ahead, prepare_ab
 from benchsuite.pipeline.ab_command import read_ab_options
 from benchsuite.scenario.workspace import load_workspace
 
@@ -92,3 +92,11 @@ def test_a_server_that_is_not_there_is_told_with_its_side(tmp_path: Path) -> Non
     with pytest.raises(UsageError) as caught:
         prepare_ab(workspace, scenario, options, {})
     assert str(caught.value).startswith("baseline side: --server names a file")
+
+
+@pytest.mark.parametrize(
+    ("pair", "planned", "pairs"), [(1, None, 5), (5, None, 5), (6, None, 10), (2, 20, 20)]
+)
+def test_time_is_told_up_to_the_next_look(pair: int, planned: int | None, pairs: int) -> None:
+    """So many pairs come until something may be decided."""
+    assert pairs_ahead(pair, planned) == pairs

@@ -47,7 +47,7 @@ def test_gates_in_words(gate: GateSpec, words: str) -> None:
 
 
 def test_a_whole_plan_in_words() -> None:
-    """Every key of the language is told, in lines of at most 100 columns."""
+    """Every key of the language is told, in lines of at most 80 columns."""
     table = parse_help((FIXTURES / "help" / "b10434.txt").read_text(), "llama-server b10434")
     scenario = load_scenario(FIXTURES / "scenarios" / "everything.yaml", "everything.yaml")
     plan = make_plan(scenario, tiny_deployment(), table, seed=1, trials=2)
@@ -72,6 +72,6 @@ def test_a_whole_plan_in_words() -> None:
         "bug-208: variant U fails kv_mib\n     because",
         "Command of variant B:\n  llama-server --alias 'a b'",
     ):
-        assert words in text
-    assert max(len(line) for line in text.splitlines()) <= 100
+        assert " ".join(words.split()) in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 80
     assert text.endswith("\n")
