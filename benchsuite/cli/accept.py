@@ -98,10 +98,10 @@ def command(
             )
             for warning in judging.warnings:
                 click.echo(f"warning: {safe(warning)}", err=True)
-            _say(done, f"{record.scenario} on {record.fingerprint.deployment}")
+            _say(done, record.id, f"{record.scenario} on {record.fingerprint.deployment}")
 
 
-def _say(done: Accepted, place: str) -> None:
+def _say(done: Accepted, run: str, place: str) -> None:
     """What an `accept` wrote, a line each."""
     from benchsuite.report.layout import safe
 
@@ -115,4 +115,4 @@ def _say(done: Accepted, place: str) -> None:
         click.echo(f"removed {removed}")
     kept = f", {done.kept} kept from before" if done.kept else ""
     told = "commit them" if done.files or done.removed else "the baseline has them already"
-    click.echo(safe(f"accepted {done.values} values of {place}{kept}; {told}"))
+    click.echo(safe(f"run {run}: accepted {done.values} values of {place}{kept}; {told}"))
