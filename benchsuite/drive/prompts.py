@@ -64,4 +64,6 @@ class PromptBook:
     def _shifted(self, seed: int) -> int:
         if self._nonce is None:
             return seed
-        return random.Random(f"{seed}/{self._nonce}").getrandbits(48)
+        # one distance for all: where two seeds' texts begin alike is a matter of their distance
+        # (first letter and words are the seed's digits), so what prompts share stays the same
+        return seed + random.Random(self._nonce).getrandbits(48)

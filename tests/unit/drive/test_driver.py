@@ -263,6 +263,18 @@ def test_a_nonce_changes_texts_and_keeps_their_length() -> None:
         assert len(written.split()) == NONCE_TOKENS + 1
 
 
+def test_a_nonce_keeps_what_texts_share() -> None:
+    """Texts that begin apart do so in every run: how much of a cache is reused is no chance."""
+
+    async def firsts(nonce: str) -> list[str]:
+        book = PromptBook(nonce)
+        specs = [PromptSpec(tokens=30, seed=seed) for seed in range(1, 21)]
+        return [(await book.text(spec, Server().tokenise))[0] for spec in specs]
+
+    for run in range(20):
+        assert len(set(asyncio.run(firsts(f"run {run}")))) == 20
+
+
 def test_a_nonce_is_tried_until_the_text_is_that_much_longer() -> None:
     """Where the tokens of the first tries melt into the text, another one is taken."""
     seen: list[str] = []
