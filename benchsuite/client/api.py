@@ -97,11 +97,17 @@ class LlamaClient:
 
     def _connections(self, api_key: str | None) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._has_key = bool(api_key)
         connect = min(_CONNECT_SECONDS, self._idle_seconds)
         try:
             url = httpx.URL(self.base_url)
         except httpx.InvalidURL as error:
             raise ConfigError(f"'{self.base_url}' is not a URL: {error}") from error
+        if url.query or url.fragment:  # likewise
+            raise ConfigError(
+                f"the URL of {url.host} has something behind '?' or '#'",
+                hint="leave it out; llama-server takes a key: --api-key-env NAME",
+            )
         if url.userinfo:  # it would be printed and recorded with the URL
             raise ConfigError(
                 f"the URL of {url.host} holds a user or a password",
@@ -478,6 +484,11 @@ class LlamaClient:
         hint = None
         if status == 401:
             hint = "name the variable that holds the server's key: --api-key-env NAME"
+            if self._has_key:
+                hint = (
+                    "the key that was sent is not the server's; a command that starts a server "
+                    "must hand on the variable that it gets: '-e', '{key_env}'"
+                )
         elif kind == "exceed_context_size_error":
             hint = "raise ctx-size, or shorten the prompts of the scenario"
         return RequestRefusedError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -14,6 +13,7 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagValue
+from benchsuite.scenario.command_line import SECRET_NAME
 from benchsuite.server.locate import ServerBinary
 
 _DEVICE_MASKS = (
@@ -25,7 +25,6 @@ _DEVICE_MASKS = (
 )
 """Variables that decide which devices a server sees."""
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 HIDDEN = "(hidden)"
 
 
@@ -39,7 +38,7 @@ def recorded_env(declared: Mapping[str, str], inherited: Mapping[str, str]) -> d
     """
     masks = {name: inherited[name] for name in _DEVICE_MASKS if name in inherited}
     shown = {
-        name: HIDDEN if _SECRET_NAME.search(name) else value for name, value in declared.items()
+        name: HIDDEN if SECRET_NAME.search(name) else value for name, value in declared.items()
     }
     return masks | shown
 

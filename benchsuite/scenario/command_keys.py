@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from benchsuite.model.deployment import Command
+from benchsuite.scenario.command_line import SECRET_NAME
 from benchsuite.scenario.templates import FLAGS, PLACEHOLDERS, placeholders, template_problems
 
 COMMAND_KEYS = (
@@ -33,6 +34,14 @@ COMMAND_KEYS = (
 ENGINES = ("docker", "podman", "nerdctl")
 _STARTING = ("run",)  # of an engine's own commands; `create`, `start` and `compose` leave at once
 _DETACHED = ("-d", "--detach", "--detach=true")
+_BUNDLED = re.compile(r"-[dit]+")  # `-itd`; `-dt` and `-td` may be the server's own
+_SECRET = re.compile(
+    r"""(?:^|\s)(--api-key)(?:[\s=]|$)(?!["']?\$)      # in a shell's words a variable may follow
+    |(?:^|[\s=,])([A-Z][A-Z0-9_]*)=(?!["']?\$)\S""",
+    re.VERBOSE,
+)
+"""A key or an assignment in a word of a command."""
+
 _ELSEWHERE = ("ssh", "srun", "kubectl", "oc")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _AFTER = ("name", "host", "port")  # placeholders of what is run beside or after the command
@@ -95,6 +104,15 @@ def _check(found: Command, table: Mapping[str, Any], say: _Say) -> None:
             "which engine has the container? 'command' calls none of "
             f'{", ".join(ENGINES)}; name it: engine = ["docker"]',
         )
+    for key in ("command", "help", "stop", "kill", "log"):
+        secret = _secret_in(getattr(found, "argv" if key == "command" else key))
+        if secret is not None:
+            say(
+                key,
+                f"'{key}' holds a secret ({secret}), which would be printed and recorded; a server "
+                "that is launched gets a random key, so hand on the variable by its name: "
+                "'-e', '{key_env}'; other secrets are exported and handed on likewise",
+            )
     if _runs_container(found):
         _check_container(found, say)
     elif found.elsewhere and ("pidfile" in ways or "process" in ways):
@@ -123,13 +141,28 @@ def _check_container(found: Command, say: _Say) -> None:
             f"'container' is '{found.container}' at every launch, and one could be taken for "
             "another; write container = \"{name}\", and '--name', '{name}' in 'command'",
         )
-    detached = [word for word in found.argv if word in _DETACHED]
+    detached = [word for word in found.argv if word in _DETACHED or _is_detached_bundle(word)]
     if detached:
         say(
             "command",
             f"'{detached[0]}': the client must stay, since its end is taken for the server's; "
             "leave it out",
         )
+
+
+def _is_detached_bundle(word: str) -> bool:
+    return _BUNDLED.fullmatch(word) is not None and "d" in word and "i" in word
+
+
+def _secret_in(words: tuple[str, ...]) -> str | None:
+    """The name of a key or variable whose value stands in a command; None where there is none."""
+    for word, following in zip(words, (*words, "")[1:], strict=True):
+        for found in _SECRET.finditer(word):
+            if found[1] is not None and not (word == found[1] and following.startswith("$")):
+                return found[1]
+            if found[2] is not None and SECRET_NAME.search(found[2]) is not None:
+                return found[2]
+    return None
 
 
 def _runs_container(found: Command) -> bool:

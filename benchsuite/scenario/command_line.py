@@ -34,7 +34,10 @@ LEFT_OUT = {
 """Canonical flags that a deployment does not take over, and why."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
+"""Names of variables whose values are neither printed nor recorded."""
+
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")  # in a URL
 _FLAG_PREFIX = "LLAMA_ARG_"
 
 
@@ -89,8 +92,10 @@ def read_command_line(
         if name.startswith(_FLAG_PREFIX):
             flag, normal = table.normalise(name, value)
             given[flag] = normal
-        elif _SECRET_NAME.search(name):
+        elif SECRET_NAME.search(name):
             left[name] = "named like a secret; export it, and the server inherits it"
+        elif _PASSWORD.search(value):
+            left[name] = "holds a password; export it, and the server inherits it"
         else:
             plain[name] = value
     from_words: dict[str, FlagValue] = {}

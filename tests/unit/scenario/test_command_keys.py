@@ -57,6 +57,21 @@ def test_the_engine_may_be_called_through_others(
     assert command.elsewhere is elsewhere
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        '"-e", "HF_TOKEN"',
+        '"-e", "LLAMA_API_KEY=$LLAMA_API_KEY"',
+        '"--api-key", "$KEY"',
+        '"-e", "MODE=fast"',
+    ],
+)
+def test_a_secret_may_be_handed_on_by_its_name(tmp_path: Path, words: str) -> None:
+    """A variable's name, or what a shell there puts in its place, shows nothing."""
+    command = _load(tmp_path, DOCKER.replace('"image"', f'{words}, "image"'))
+    assert "image" in command.argv
+
+
 def test_a_program_with_a_slash_lies_beside_the_configuration(tmp_path: Path) -> None:
     """A bare word is looked up on PATH when it is started."""
     text = '[deployments.box]\ncommand = ["./start", "--port", "{port}", "{flags}"]\n'
@@ -81,6 +96,10 @@ def test_elsewhere_can_be_said_or_denied(tmp_path: Path) -> None:
         ("{port}", "{prot}", "FILE:2: 'command': unknown placeholder '{prot}'; did you mean"),
         ("image", "a={flags}", "FILE:2: 'command': 'a={flags}': {flags} becomes several words"),
         ('"docker", "run"', '"docker", "run", "-d"', "FILE:2: '-d': the client must stay"),
+        ('"docker", "run"', '"docker", "run", "-itd"', "FILE:2: '-itd': the client must stay"),
+        ('"image"', '"image", "--api-key", "k1"', "FILE:2: 'command' holds a secret (--api-key)"),
+        ('"image"', '"-e", "HF_TOKEN=hf1", "image"', "FILE:2: 'command' holds a secret (HF_TOKEN)"),
+        ('"image"', '"sh", "-c", "DB_PASS=x y", "image"', "holds a secret (DB_PASS)"),
         ('container = "{name}"\n', "", "FILE:2: 'command' runs a container, and nothing says"),
         ('container = "{name}"', 'container = "box"', "FILE:3: 'container' is 'box' at every"),
         ('"--name", "{name}", ', "", "FILE:3: 'container' is '{name}', which 'command' does not"),
