@@ -136,10 +136,13 @@ def _head(key: str, runs: Sequence[_Judged]) -> _Section:
         words, sign = "NOT JUDGED", "⚠️"
     else:
         words, sign = named.outcome.upper(), _SIGNS.get(named.outcome, "❌")
+    good = sum(1 for run in runs if run.verdict is not None and run.verdict.outcome == "pass")
+    if named is not None and worst == 0 and all(run.advises for run in runs):
+        line = f"INCONCLUSIVE: {good} of {len(runs)} runs pass, but all only advise"
+        return _Section((marker(key), f"### ⚠️ benchsuite: {line}"))
     if len(runs) == 1 and named is not None:
         line = outcome_line(named, escape(runs[0].place), Style(width=10_000))
         return _Section((marker(key), f"### {sign} benchsuite: {line}"))
-    good = sum(1 for run in runs if run.verdict is not None and run.verdict.outcome == "pass")
     return _Section(
         (marker(key), f"### {sign} benchsuite: {words}: {good} of {len(runs)} runs pass")
     )

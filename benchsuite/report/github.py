@@ -142,6 +142,8 @@ def _headline(runs: Sequence[RunRecord], others: Sequence[SuiteRun]) -> str:
         return "nothing was run"
     good = sum(code == 0 for code in codes)
     word = "passed" if worst_code(codes) == 0 else "did not pass"
+    if word == "passed" and all(record.policy == "advise" for record in runs):
+        return f"nothing was decided that blocks ({good} of {len(codes)} runs hold, all advise)"
     return f"{word} ({good} of {len(codes)} runs hold)"
 
 

@@ -109,6 +109,8 @@ def test_the_summary_says_verdict_failures_then_details() -> None:
     assert shown.startswith("## benchsuite: did not pass (0 of 2 runs hold)\n")
     assert shown.index("### What failed") < shown.index("<details>")
     assert render_summary([record(gate())]).startswith("## benchsuite: passed (1 of 1 runs hold)\n")
+    advice = render_summary([record(gate(), policy="advise")])
+    assert advice.startswith("## benchsuite: nothing was decided that blocks (1 of 1 runs hold")
     assert render_summary([]).startswith("## benchsuite: nothing was run\n")
 
 

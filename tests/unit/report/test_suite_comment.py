@@ -35,6 +35,11 @@ GOOD, BAD = record(gate()), record(failed())
         ((), (unmade(),), "NOT JUDGED: 0 of 1 runs pass"),
         ((BAD, record(failed(), policy="advise")), (), "FAIL: 0 of 2 runs pass"),
         ((record(failed(), policy="advise"),) * 2, (), "FAIL: 0 of 2 runs pass"),
+        (
+            (record(gate(), policy="advise"),) * 2,
+            (),
+            "INCONCLUSIVE: 2 of 2 runs pass, but all only advise",
+        ),
     ],
 )
 def test_the_headline_is_what_the_suite_decides(
