@@ -59,7 +59,8 @@ def build_number(build: str | None) -> int | None:
 def format_number(value: float, decimals: int = 2) -> str:
     """`value` with at most `decimals` decimals and no trailing zeros; whole numbers have none.
 
-    Just below 1, where cosines lie, it has as many more as tell it from 1, up to 9.
+    What so few decimals would make 0 has two digits. Just below 1, where cosines lie, it has as
+    many more as tell it from 1, up to 9.
     """
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
@@ -69,6 +70,8 @@ def format_number(value: float, decimals: int = 2) -> str:
     while 0.99 <= value < 1 and text.startswith("1") and decimals < 9:
         decimals += 1
         text = f"{value:.{decimals}f}"
+    if value and not text.strip("-0."):
+        return f"{value:.2g}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

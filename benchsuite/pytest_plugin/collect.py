@@ -34,8 +34,14 @@ class GateFailed(Exception):  # noqa: N818  # an outcome that pytest reports, no
     """A gate that does not pass; its text is all that is shown."""
 
 
-class RunFailed(Exception):  # noqa: N818  # as above
-    """A scenario that could not be run, or whose server failed."""
+class RunFailed(pytest.fail.Exception):  # type: ignore[name-defined,misc]
+    """A scenario that could not be run, or whose server failed.
+
+    One of pytest's own, since of a failed setup pytest shows the frames of any other.
+    """
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, pytrace=False)
 
 
 class ScenarioFile(pytest.File):
@@ -107,8 +113,12 @@ class ScenarioFile(pytest.File):
         return self._ran[1]
 
     def result(self, key: _Key) -> GateResult | None:
-        """What the run found of a gate; None where it says nothing."""
-        return next((gate for gate in self.record.gates if _key_of(gate) == key), None)
+        """What the run found of a gate; None where it says nothing.
+
+        Of several on one line that say the same, what weighs most, so that none hides another.
+        """
+        found = [gate for gate in self.record.gates if _key_of(gate) == key]
+        return max(found, key=_weight, default=None)
 
     def crash_words(self) -> str:
         """How servers failed: in full the first time, since it makes many items errors."""
@@ -252,6 +262,12 @@ def _tells(gate: GateResult, reason: str) -> bool:
 
 def _key_of(gate: GateResult) -> _Key:
     return gate.line, gate.metric, gate.rule, gate.variant
+
+
+def _weight(gate: GateResult) -> int:
+    """How much an outcome weighs: first what blocks and does not pass."""
+    bad = gate.outcome not in ("pass", "not applicable", "xfail")
+    return 2 * (bad and gate.level == "block") + (gate.outcome != "pass")
 
 
 def _keys(scenario: Scenario) -> Iterator[_Key]:

@@ -282,3 +282,24 @@ def test_sessions_without_scenarios_pay_nothing(session: Session) -> None:
     session.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what others load is theirs
     done = session.run("-p", "benchsuite.pytest_plugin", ".")
     assert done.code == 0, done.text
+
+
+def test_gates_that_read_alike_hide_none_of_each_other(session: Session) -> None:
+    """Of two on one line the one that blocks and fails is told."""
+    gates = "gates: [{metric: kv_mib, max: 0.001, level: advise}, {metric: kv_mib, max: 0.001}]\n"
+    session.scenario("alike", ONE_TURN + gates)
+    done = session.run("scenarios", "--benchsuite-variant", "B")
+    assert done.code == 1, done.text
+    assert "kv_mib[at most 0.001 MiB]" in done.out
+
+
+def test_a_run_that_cannot_start_is_told_without_our_source(session: Session) -> None:
+    """The error as the command line has it, and no frame of benchsuite."""
+    text = HOLDS.replace("ctx-size: 2048", "ctx-size: 2048, no-such-flag: 1")
+    session.scenario("flag", text)
+    done = session.run("scenarios", "--junitxml=report.xml")
+    assert done.code == 1, done.text
+    assert "no-such-flag" in done.out
+    for shown in (done.out, (session.folder / "report.xml").read_text()):
+        assert "raise " not in shown
+        assert "collect.py" not in shown

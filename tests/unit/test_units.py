@@ -45,6 +45,7 @@ def test_numbers_have_no_zeros_to_spare() -> None:
     """Two decimals at most; whole numbers have none."""
     assert [format_number(n) for n in (16.0, 12.25, 0.126, -0.5)] == ["16", "12.25", "0.13", "-0.5"]
     assert format_number(float("nan")) == "nan"
+    assert [format_number(n) for n in (0.001, -0.004, 0.0)] == ["0.001", "-0.004", "0"]
     assert format_value(16.0, "MiB") == "16 MiB"
     assert format_value("text") == "text"
 
