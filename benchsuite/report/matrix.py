@@ -34,7 +34,9 @@ def matrix_rows(record: RunRecord) -> tuple[list[str], list[tuple[str, Sequence[
     selectors = _selectors(record)
     if len(variants) < 2 or not selectors:
         return variants, []
-    rows = [row for selector in selectors for row in _rows(seen, selector, variants)]
+    made = (row for selector in selectors for row in _rows(seen, selector, variants))
+    # what several gates select is one row
+    rows = list(dict.fromkeys((label, tuple(row)) for label, row in made))
     if not rows:
         return variants, []
     return variants, [("gates", [_worst(record, seen, v) for v in variants]), *rows]

@@ -78,3 +78,14 @@ def test_it_keeps_to_the_width() -> None:
     found = lines(example.record(), 40)
     assert max(len(line) for line in found) <= 40
     assert sum(line.startswith("matrix") for line in found) > 1
+
+
+def test_what_two_gates_select_is_one_row() -> None:
+    """A wider selector repeats no row of a narrower one."""
+    run = example.record()
+    none = load_baselines([], "tiny", "scenarioB", run.fingerprint)
+    gates = judge(example.scenario(), run, none, platform="linux")
+    one = next(gate for gate in gates if gate.metric.startswith("cached_tokens{"))
+    wider = replace(one, metric="cached_tokens")
+    found = matrix_lines(replace(run, gates=(*gates, wider)), Style(width=80))
+    assert row(found, "cached_tokens B turn 1") == ["1204", "1204", "0", "*"]
