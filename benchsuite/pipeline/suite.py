@@ -1,7 +1,8 @@
 """`benchsuite ci`: a suite's runs one after the other, its result, and every output.
 
 A run that fails does not keep the next from being made. The result and the outputs are written
-after each run, so that a job that is killed leaves what it has.
+before the first run and after each, what is ahead as not run, so that a job that is killed leaves
+what it has and nothing that says pass.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from benchsuite.store.records import read_record
 from benchsuite.store.suites import read_suite_result, write_suite_result
 
 NOT_RUN = "not run"
+_AHEAD = "the suite ended before this run, or has not come to it; run it again"
 _MACHINE = frozenset({int(ExitCode.MACHINE_FAILED)})
 
 
@@ -159,9 +161,10 @@ class _Running:
         """Make every run that is not kept, and write what came of them after each."""
         runs: list[SuiteRun] = []
         stopped = ""
-        # an older result must not be taken for this one's
-        write_suite_result(self.folder / RESULT_NAME, self._result([], open_jobs=len(jobs)))
-        for job in jobs:
+        ahead = [_unmade(job, int(ExitCode.INTERRUPTED), NOT_RUN, _AHEAD) for job in jobs]
+        # older files must not be taken for this one's
+        self._write(self._result(ahead))
+        for number, job in enumerate(jobs, 1):
             if job.key in kept:
                 runs.append(self._carried(job, kept[job.key]))
                 continue
@@ -173,7 +176,8 @@ class _Running:
             runs.append(self._made(job))
             if runs[-1].exit_code == ExitCode.INTERRUPTED:
                 stopped = "the suite was interrupted before this run; run it again"
-            self._write(self._result(runs, open_jobs=len(jobs) - len(runs)))
+            # no verdict to trust if it ends here
+            self._write(self._result([*runs, *ahead[number:]]))
         result = self._result(runs)
         self._write(result)
         return result
@@ -234,10 +238,7 @@ class _Running:
             )
         return msgspec.structs.replace(run, policy=job.entry.policy, place=job.place)
 
-    def _result(self, runs: Sequence[SuiteRun], open_jobs: int = 0) -> SuiteResult:
-        code = suite_code(runs)
-        if open_jobs:  # of a suite that is under way: no verdict to trust if it ends here
-            code = worst_code([code, int(ExitCode.INTERRUPTED)])
+    def _result(self, runs: Sequence[SuiteRun]) -> SuiteResult:
         return SuiteResult(
             schema_version=SUITE_SCHEMA,
             suite=self.suite.name,
@@ -247,7 +248,7 @@ class _Running:
             wall_seconds=time.monotonic() - self.started_s,
             commit=self.commit,
             runs=tuple(runs),
-            exit_code=code,
+            exit_code=suite_code(runs),
             asked=self.asked,
         )
 

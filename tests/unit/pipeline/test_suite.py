@@ -173,6 +173,32 @@ def test_an_interrupted_suite_keeps_what_it_has(stage: Stage) -> None:
     assert stage.outcomes() == ["a pass", "b interrupted", "c not run"]
 
 
+def test_a_suite_that_is_killed_leaves_no_file_that_says_pass(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it runs, what is ahead is open in every output, also in place of an older suite's."""
+    outputs = "outputs: {junit: j.xml, summary: s.md, markdown: c.md}\n"
+    stage.suite("scenarios: [a, {scenario: b, policy: advise}]\n" + outputs)
+    assert run_command_line(["ci", "pr", "-q"]) == 0
+    seen: list[tuple[str, str, str]] = []
+
+    def look(prepared: Any, environ: Any, progress: Any) -> Finished:
+        folder = stage.folder / ".benchsuite/ci/pr"
+        junit, summary, comment = ((folder / n).read_text() for n in ("j.xml", "s.md", "c.md"))
+        seen.append((junit, summary, comment))
+        assert stage.result()["exit_code"] == 130
+        return stage.run(prepared, environ, progress)
+
+    monkeypatch.setattr(suites, "run_scenario", look)
+    assert run_command_line(["ci", "pr", "-q"]) == 0
+    assert len(seen) == 2
+    for junit, summary, comment in seen:
+        assert '<error type="not run"' in junit
+        assert "benchsuite: did not pass" in summary
+        assert "benchsuite: PASS" not in comment
+    assert stage.outcomes() == ["a pass", "b pass"]
+
+
 def test_only_what_failed_is_run_again(stage: Stage) -> None:
     """The rest is kept, and counts."""
     stage.suite("scenarios: [a, b, c]\n" + OUTPUTS)
