@@ -101,3 +101,20 @@ def commit_of(folder: Path) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
+
+
+def has_edits(folder: Path) -> bool:
+    """Whether tracked files of the git repository of `folder` differ from its commit."""
+    if commit_of(folder) is None:
+        return False
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return True
+    return bool(done.stdout.strip())

@@ -22,7 +22,7 @@ from benchsuite.gate.verdict import outcome_word, worst_code
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import SUITE_SCHEMA, Suite, SuiteResult, SuiteRun
 from benchsuite.pipeline.command import read_options
-from benchsuite.pipeline.identity import commit_of
+from benchsuite.pipeline.identity import commit_of, has_edits
 from benchsuite.pipeline.run import Finished, run_scenario
 from benchsuite.pipeline.suite_outputs import GitHub, write_outputs
 from benchsuite.pipeline.suite_plan import Job, plan_suite, prepare_jobs
@@ -119,6 +119,12 @@ def _kept(
             f"the last result of suite '{suite.name}' is of commit {last.commit}, this is {now}; "
             "what passed then says nothing of now",
             hint=f"run all of it: benchsuite ci {suite.name}",
+        )
+    if codes != _MACHINE and has_edits(Path.cwd()):
+        raise UsageError(
+            "files of this repository were edited since its commit, so what passed at the last "
+            f"result of suite '{suite.name}' may say nothing of now",
+            hint=f"commit them, or run all of it: benchsuite ci {suite.name}",
         )
     if last.asked != asked:
         then, today = (" ".join(words) or "no option" for words in (last.asked, asked))
