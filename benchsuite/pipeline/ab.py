@@ -11,7 +11,7 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 
 import msgspec
@@ -293,8 +293,6 @@ def _locked(
 ) -> AbstractContextManager[None]:
     """The locks of the devices of both sides, alone: most of what is compared is noisy."""
     devices = locks_of_sides([ab.prepared.sides[side].plan for side in SIDES], environ)
-    if devices is None:
-        return nullcontext()
     return device_locks(devices, alone=True, environ=environ, say=progress.launch)
 
 

@@ -62,13 +62,13 @@ def _masks_of_engine(argv: Sequence[str]) -> Iterator[str]:
         yield ",".join(devices)
 
 
-def locks_of(plan: Plan, environ: Mapping[str, str]) -> tuple[tuple[str, ...], bool] | None:
-    """The devices to lock for a run, and whether alone; None where it uses none of this machine."""
+def locks_of(plan: Plan, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The devices to lock for a run; None where it uses none of this machine."""
     command = plan.deployment.command
     elsewhere = command is not None and command.elsewhere
     if plan.deployment.attached or elsewhere or not plan.scenario.needs_server:
         return None
-    return devices_of(plan, environ), is_noisy(plan.gates)
+    return devices_of(plan, environ)
 
 
 def locks_of_sides(plans: Sequence[Plan], environ: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -76,7 +76,7 @@ def locks_of_sides(plans: Sequence[Plan], environ: Mapping[str, str]) -> tuple[s
 
     Empty, which is the whole host, where those of one of them are not known.
     """
-    found = [wanted[0] for plan in plans if (wanted := locks_of(plan, environ)) is not None]
+    found = [names for plan in plans if (names := locks_of(plan, environ)) is not None]
     if not found:
         return None
     return tuple(sorted({name for names in found for name in names})) if all(found) else ()

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,7 +32,7 @@ from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord, ServerFacts
 from benchsuite.model.verdict import GateResult
 from benchsuite.pipeline.context import Outcome, RunContext
-from benchsuite.pipeline.devices import locks_of
+from benchsuite.pipeline.devices import is_noisy, locks_of
 from benchsuite.pipeline.identity import commit_of, fingerprint_of, info_of
 from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.machine import gpu_source
@@ -222,11 +222,11 @@ async def drive_one(
 
 def _locked(run: RunState) -> AbstractContextManager[None]:
     """The locks of the devices that the run uses; exclusive where a gate is noisy."""
-    wanted = locks_of(run.prepared.plan, run.environ)
-    if wanted is None:
-        return nullcontext()
-    devices, alone = wanted
-    return device_locks(devices, alone=alone, environ=run.environ, say=run.progress.launch)
+    plan, environ = run.prepared.plan, run.environ
+    alone = is_noisy(plan.gates)
+    return device_locks(
+        locks_of(plan, environ), alone=alone, environ=environ, say=run.progress.launch
+    )
 
 
 def _stored(run: RunState, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:

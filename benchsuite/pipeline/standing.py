@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -138,10 +138,8 @@ def start_server(
 
 
 def _locks(plan: Plan, environ: Mapping[str, str]) -> AbstractContextManager[None]:
-    wanted = locks_of(plan, environ)
-    if wanted is None:
-        return nullcontext()
-    return device_locks(wanted[0], alone=False, environ=environ, say=lambda words: None)
+    devices = locks_of(plan, environ)
+    return device_locks(devices, alone=False, environ=environ, say=lambda words: None)
 
 
 def _prepare(

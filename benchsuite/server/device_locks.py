@@ -43,7 +43,7 @@ def lock_folder(environ: Mapping[str, str]) -> Path:
 
 @contextlib.contextmanager
 def device_locks(
-    devices: Sequence[str],
+    devices: Sequence[str] | None,
     *,
     alone: bool,
     environ: Mapping[str, str],
@@ -53,7 +53,8 @@ def device_locks(
     """Hold the locks of devices; the host's is always among them, shared where others are named.
 
     Args:
-        devices: Their names; none means that only the host, or what is not known, is used.
+        devices: Their names; an empty list means that only the host, or what is not known, is used.
+            None means that nothing of this machine is, and nothing is locked.
         alone: Whether nobody else may use them meanwhile.
         environ: For the folder, and for what a parent of ours holds already.
         say: Told, once, whom we wait for.
@@ -62,7 +63,7 @@ def device_locks(
     Raises:
         MachineError: Others hold one for longer, or the folder cannot be used.
     """
-    if sys.platform == "win32":
+    if devices is None or sys.platform == "win32":
         yield
         return
     held = set(environ.get(HELD_VARIABLE, "").split())
