@@ -90,9 +90,21 @@ def commit_of(folder: Path) -> str | None:
     """The commit of the git repository that holds `folder`; None where there is none."""
     if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return None
+    return _git(folder, "rev-parse", "HEAD") or None
+
+
+def has_edits(folder: Path) -> bool:
+    """Whether tracked files of the git repository of `folder` differ from its commit."""
+    if commit_of(folder) is None:
+        return False
+    return _git(folder, "status", "--porcelain", "--untracked-files=no") != ""
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What a git command prints, without blanks at its ends; None where it fails or takes long."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "HEAD"],
+            ["git", "-C", str(folder), *words],
             capture_output=True,
             text=True,
             timeout=_GIT_SECONDS,
@@ -100,21 +112,4 @@ def commit_of(folder: Path) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None
-
-
-def has_edits(folder: Path) -> bool:
-    """Whether tracked files of the git repository of `folder` differ from its commit."""
-    if commit_of(folder) is None:
-        return False
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True,
-            text=True,
-            timeout=_GIT_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return True
-    return bool(done.stdout.strip())
+    return done.stdout.strip()
