@@ -22,10 +22,11 @@ from benchsuite.model.verdict import GateResult
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.accept import Judge
 from benchsuite.store.baselines import load_baselines
+from benchsuite.store.git import GIT_PREFIX
 from benchsuite.store.records import read_record
 from benchsuite.store.trees import Tree
 
-_ELSEWHERE = ("run ", "git:")
+_ELSEWHERE = ("run ", GIT_PREFIX)
 """How `baseline` begins in a record older than `against`, where it was not the folder's own."""
 
 

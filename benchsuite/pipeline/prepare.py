@@ -29,6 +29,7 @@ from benchsuite.server.environment import hidden_flags
 from benchsuite.server.locate import list_devices, locate, read_help
 from benchsuite.server.rpc import find_rpc_server
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
+from benchsuite.store.git import GIT_PREFIX
 from benchsuite.store.records import find_run, read_record
 from benchsuite.store.trees import FolderTree, Tree, baselines_at
 from benchsuite.store.vectors import (
@@ -37,8 +38,6 @@ from benchsuite.store.vectors import (
     read_stored_vectors,
     run_vectors,
 )
-
-_GIT = "git:"
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ def prepare(
         ServerError: A server that the user named cannot even print its help.
         MachineError: The tiny model cannot be made here.
     """
-    deployment = _deployment(workspace, options)
+    deployment = chosen_deployment(workspace, options)
     target = key = None
     warnings: tuple[str, ...] = ()
     check_folders(scenario, deployment)
@@ -121,7 +120,12 @@ def _left_out(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _deployment(workspace: Workspace, options: RunOptions) -> Deployment:
+def chosen_deployment(workspace: Workspace, options: RunOptions) -> Deployment:
+    """The deployment that the options mean, with what they say of it.
+
+    Raises:
+        UsageError: There is none of the name, or options that do not go with it.
+    """
     deployment = resolve_deployment(
         workspace,
         name=options.deployment,
@@ -202,8 +206,8 @@ def _baselines(workspace: Workspace, plan: Plan, against: str | None) -> _Stored
     folders = list(workspace.baseline_folders)
     if against is None or against in workspace.deployments:
         return _in_trees(folders, own if against is None else against, scenario)
-    if against.startswith(_GIT):
-        tree = baselines_at(against.removeprefix(_GIT), workspace.baselines)
+    if against.startswith(GIT_PREFIX):
+        tree = baselines_at(against.removeprefix(GIT_PREFIX), workspace.baselines)
         return _in_trees([tree], own, scenario)
     if any((folder / against).is_dir() for folder in folders):
         return _in_trees(folders, against, scenario)

@@ -17,9 +17,10 @@ import pytest
 
 from benchsuite.errors import BenchsuiteError
 from benchsuite.pipeline.keys import api_key
+from benchsuite.pipeline.prepare import chosen_deployment
 from benchsuite.pipeline.standing import StandingServer, start_server
 from benchsuite.pytest_plugin.runs import options_of
-from benchsuite.scenario.workspace import Workspace, load_workspace, resolve_deployment
+from benchsuite.scenario.workspace import Workspace, load_workspace
 
 if TYPE_CHECKING:
     import httpx
@@ -123,15 +124,7 @@ def _asked(mark: pytest.Mark | None) -> tuple[tuple[str, ...], bool]:
 
 def _attached(config: pytest.Config, workspace: Workspace) -> LlamaServer | None:
     """The running server that the options mean; None where one is to be launched."""
-    options = options_of(config)
-    deployment = resolve_deployment(
-        workspace,
-        name=options.deployment,
-        server=options.server,
-        model=options.model,
-        url=options.url,
-        api_key_env=options.api_key_env,
-    )
+    deployment = chosen_deployment(workspace, options_of(config))
     if not deployment.attached or deployment.url is None:
         return None
     key = api_key(deployment.api_key_env, os.environ)
