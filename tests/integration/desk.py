@@ -7,6 +7,8 @@ import os
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +114,11 @@ class Desk:
         record: dict[str, Any] = json.loads((newest / "record.json").read_text())
         return record
 
+    def has_reply(self) -> bool:
+        """Whether a run has written down a reply of its server."""
+        journals = (self.folder / ".benchsuite" / "runs").glob("*/samples.jsonl")
+        return any('"kind":"reply"' in journal.read_text() for journal in journals)
+
     def tiny_model(self, kind: str = DEFAULT_KIND) -> Path:
         """The path of a tiny model."""
         return tiny_model(Path(self.env["XDG_CACHE_HOME"]) / "benchsuite", kind=kind)
@@ -119,6 +126,16 @@ class Desk:
     def scenario_text(self, name: str) -> str:
         """A shipped scenario's text."""
         return (REPOSITORY / "scenarios" / f"{name}.yaml").read_text()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether the condition came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def wrapper(

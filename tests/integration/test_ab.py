@@ -6,15 +6,13 @@ import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.integration.desk import Desk, real_servers, wrapper
+from tests.integration.desk import Desk, real_servers, wait_until, wrapper
 
 pytestmark = pytest.mark.server
 
@@ -233,22 +231,15 @@ def _servers(folder: Path) -> list[psutil.Process]:
     return [process for process in found if "--port" in " ".join(process.cmdline())]
 
 
-def _wait(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_an_interruption_keeps_what_was_decided(desk: Desk) -> None:
     """In the second pair, what the first decided stands, no server is left, and exit is 130."""
     (desk.folder / "slow.yaml").write_text(SLOW)
     process = desk.start("ab", "slow.yaml", "--quiet", "--set", "threads=1")
     runs = desk.folder / ".benchsuite" / "runs"
-    assert _wait(lambda: any('"pair":2' in f.read_text() for f in runs.glob("*/samples.jsonl")))
+    assert wait_until(
+        lambda: any('"pair":2' in f.read_text() for f in runs.glob("*/samples.jsonl")), 60
+    )
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130, out

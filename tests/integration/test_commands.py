@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.desk import Desk
+from tests.integration.desk import Desk, wait_until
 from tests.integration.engine import EMBEDDED
-from tests.integration.test_lifecycle import SLOW, _wait
+from tests.integration.test_lifecycle import SLOW
 
 pytestmark = [
     pytest.mark.server,
@@ -122,14 +122,11 @@ def test_a_killed_run_leaves_nothing_behind_a_command(desk: Desk) -> None:
     _declare(desk, "setsid --fork --wait", 'process = "--port {port}"\n')
     (desk.folder / "slow.yaml").write_text(SLOW)
     process = desk.start("run", "slow.yaml", "-d", "by")
-    runs = desk.folder / ".benchsuite" / "runs"
-    assert _wait(
-        lambda: any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
-    )
+    assert wait_until(desk.has_reply)
     assert len(_servers(desk)) == 1
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: _servers(desk) == [], 10)
+    assert wait_until(lambda: _servers(desk) == [], 10)
 
 
 def test_show_prints_the_exact_command_and_starts_nothing(desk: Desk) -> None:

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.desk import REPOSITORY, Desk, wrapper
+from tests.integration.desk import REPOSITORY, Desk, wait_until, wrapper
 from tests.integration.engine import DEPLOYMENT, EMBEDDED, EngineDesk, no_namespaces
-from tests.integration.test_lifecycle import SLOW, _wait
+from tests.integration.test_lifecycle import SLOW
 
 _WHY_NOT = no_namespaces()
 pytestmark = [
@@ -69,10 +69,7 @@ def _answers(port: int) -> bool:
 def _idling(box: EngineDesk) -> subprocess.Popen[str]:
     """A run on `box` that has measured one turn and now idles."""
     process = box.desk.start("run", "slow.yaml", "-d", "box")
-    runs = box.desk.folder / ".benchsuite" / "runs"
-    assert _wait(
-        lambda: any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
-    )
+    assert wait_until(box.desk.has_reply)
     assert len(box.containers()) == 1
     return process
 
@@ -176,17 +173,17 @@ def test_a_killed_run_leaves_no_container(box: EngineDesk) -> None:
     assert box.processes()
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: box.containers() == [] and box.processes() == [], 10)
+    assert wait_until(lambda: box.containers() == [] and box.processes() == [], 10)
 
 
 def test_a_run_killed_while_it_asks_for_the_help_leaves_no_container(box: EngineDesk) -> None:
     """A container that only answers a question is told to a guard, too."""
     box.image("llama", ["sleep", "300"])
     process = box.desk.start("run", "short.yaml", "-d", "box")
-    assert _wait(lambda: bool(box.containers()))
+    assert wait_until(lambda: bool(box.containers()))
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: box.containers() == [], 10)
+    assert wait_until(lambda: box.containers() == [], 10)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -424,14 +421,11 @@ def test_a_killed_run_ends_what_ssh_has_left(box: EngineDesk) -> None:
     _declare_far(box, "pkill -f '[-]-port {port}'")
     box.desk.env["STAND_IN_HOSTS"] = "gpu1"
     process = box.desk.start("run", "slow.yaml", "-d", "far")
-    runs = box.desk.folder / ".benchsuite" / "runs"
-    assert _wait(
-        lambda: any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
-    )
+    assert wait_until(box.desk.has_reply)
     assert len(_far_servers(box)) == 1
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: _far_servers(box) == [], 10)
+    assert wait_until(lambda: _far_servers(box) == [], 10)
 
 
 def test_a_container_that_someone_else_runs_is_observed(box: EngineDesk) -> None:
@@ -445,7 +439,7 @@ def test_a_container_that_someone_else_runs_is_observed(box: EngineDesk) -> None
     start += ["-v", f"{model}:/srv/model.gguf:ro", "llama", *place, "-lv", "4", "--parallel", "1"]
     subprocess.run(start, env=box.desk.env, check=True, capture_output=True)
     try:
-        assert _wait(lambda: _answers(port))
+        assert wait_until(lambda: _answers(port))
         box.declare(
             f'[deployments.live]\nurl = "http://127.0.0.1:{port}"\n'
             'observe = { container = "theirs" }\n'

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.integration.desk import Desk
-from tests.integration.test_lifecycle import SLOW, _wait
+from tests.integration.desk import Desk, wait_until
+from tests.integration.test_lifecycle import SLOW
 
 pytestmark = [
     pytest.mark.server,
@@ -23,12 +23,7 @@ def _idling(desk: Desk, device: str) -> subprocess.Popen[str]:
     (desk.folder / "slow.yaml").write_text(NOISY)
     desk.env["CUDA_VISIBLE_DEVICES"] = device
     process = desk.start("run", "slow.yaml")
-    runs = desk.folder / ".benchsuite" / "runs"
-
-    def replied() -> bool:
-        return any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
-
-    assert _wait(replied)
+    assert wait_until(desk.has_reply)
     return process
 
 
@@ -58,8 +53,7 @@ def test_an_exact_run_does_not_wait_for_another(desk: Desk) -> None:
     (desk.folder / "slow.yaml").write_text(SLOW)
     process = desk.start("run", "slow.yaml")
     try:
-        runs = desk.folder / ".benchsuite" / "runs"
-        assert _wait(lambda: any("reply" in f.read_text() for f in runs.glob("*/samples.jsonl")))
+        assert wait_until(desk.has_reply)
         (desk.folder / "short.yaml").write_text(SLOW.replace("idle: 60", "idle: 0.1"))
         done = desk.run("run", "short.yaml")
         assert done.code == 0, done.text

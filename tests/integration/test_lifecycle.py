@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from benchsuite.store.records import read_record
-from tests.integration.desk import REPOSITORY, Desk, wrapper
+from tests.integration.desk import REPOSITORY, Desk, wait_until, wrapper
 from tests.integration.server_under_test import wheel_binary
 
 pytestmark = [
@@ -53,25 +52,11 @@ def _servers(desk: Desk) -> list[psutil.Process]:
     return found
 
 
-def _wait(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def _idling(desk: Desk, *words: str, scenario: str = SLOW) -> subprocess.Popen[str]:
     """A run that has measured one turn and now idles."""
     (desk.folder / "slow.yaml").write_text(scenario)
     process = desk.start("run", "slow.yaml", *words)
-    runs = desk.folder / ".benchsuite" / "runs"
-
-    def replied() -> bool:
-        return any('"kind":"reply"' in f.read_text() for f in runs.glob("*/samples.jsonl"))
-
-    assert _wait(replied)
+    assert wait_until(desk.has_reply)
     assert _servers(desk)
     return process
 
@@ -104,7 +89,7 @@ def test_a_killed_run_leaves_no_server_and_its_journal_can_be_read(desk: Desk) -
     process = _idling(desk)
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: _servers(desk) == [], 5)
+    assert wait_until(lambda: _servers(desk) == [], 5)
     record = read_record(_run_folder(desk))
     assert record.interrupted
     assert '"kind":"reply"' in (_run_folder(desk) / "samples.jsonl").read_text()
@@ -120,7 +105,7 @@ def test_a_killed_run_leaves_no_rpc_server(desk: Desk) -> None:
     ]
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: _servers(desk) == [], 5)
+    assert wait_until(lambda: _servers(desk) == [], 5)
 
 
 def test_a_killed_run_leaves_nothing_of_a_wrapper_that_does_not_exec(desk: Desk) -> None:
@@ -130,7 +115,7 @@ def test_a_killed_run_leaves_nothing_of_a_wrapper_that_does_not_exec(desk: Desk)
     assert len(_servers(desk)) == 2
     process.kill()
     process.communicate(timeout=20)
-    assert _wait(lambda: _servers(desk) == [], 5)
+    assert wait_until(lambda: _servers(desk) == [], 5)
 
 
 def test_a_server_that_never_gets_healthy_reaches_the_start_limit(desk: Desk) -> None:
@@ -153,9 +138,9 @@ def test_a_server_that_stops_answering_reaches_the_idle_limit(desk: Desk) -> Non
     """A frozen server (SIGSTOP) ends in exit 4 with the limit and its option, and is gone."""
     (desk.folder / "slow.yaml").write_text(SLOW.replace("idle: 60", "idle: 1.5"))
     process = desk.start("run", "slow.yaml", "--idle-limit", "1", "--stop-limit", "1")
-    assert _wait(lambda: bool(_servers(desk)))
+    assert wait_until(lambda: bool(_servers(desk)))
     journal = desk.folder / ".benchsuite" / "runs"
-    assert _wait(lambda: any('"reply"' in f.read_text() for f in journal.glob("*/*.jsonl")))
+    assert wait_until(lambda: any('"reply"' in f.read_text() for f in journal.glob("*/*.jsonl")))
     for server in _servers(desk):
         os.kill(server.pid, signal.SIGSTOP)
     out, _ = process.communicate(timeout=30)

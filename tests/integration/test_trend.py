@@ -8,13 +8,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.desk import Desk
+from tests.integration.desk import Desk, wait_until
 from tests.integration.server_under_test import linux_only, needs_embedded
 
 pytestmark = [pytest.mark.server, needs_embedded]
@@ -100,12 +99,7 @@ def test_a_run_that_goes_on_or_was_killed(desk: Desk) -> None:
     (desk.folder / "slow.yaml").write_text(SLOW)
     process = desk.start("run", "slow.yaml", "--server", "embedded")
     try:
-        deadline = time.monotonic() + 60
-        while not any(
-            '"kind":"reply"' in f.read_text() for f in _runs(desk).glob("*/samples.jsonl")
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        assert wait_until(desk.has_reply, 60)
         (folder,) = _runs(desk).iterdir()
         cleaned = desk.run("clean", "--keep", "0", "--older-than", "0d", "--yes")
         assert cleaned.code == 0, cleaned.text

@@ -10,21 +10,16 @@ from hypothesis import strategies as st
 
 from benchsuite.metrics.catalogue import Better
 from benchsuite.stats.unpaired import compare_unpaired
-
-# As R's `t.test(extra ~ group, data = sleep)` prints it for the data of Cushny and Peebles:
-# difference -1.58, 95% from -3.3654832 to 0.2054832 (17.776 degrees of freedom).
-_SLEEP_1 = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
-_SLEEP_2 = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
+from tests.unit.stats.published import SLEEP_1, SLEEP_2
 
 
 def test_the_interval_is_welchs() -> None:
-    """Of values made to be logarithms."""
-    found = compare_unpaired(
-        [math.exp(v) for v in _SLEEP_2],
-        [math.exp(v) for v in _SLEEP_1],
-        tolerance_percent=10,
-        better="lower",
-    )
+    """Of values made to be logarithms.
+
+    As R's `t.test(extra ~ group, data = sleep)` prints it: difference -1.58, 95% from -3.3654832 to
+    0.2054832 (17.776 degrees of freedom).
+    """
+    found = compare_unpaired(SLEEP_2, SLEEP_1, tolerance_percent=10, better="lower")
     estimate = found.estimate
     assert estimate.value is not None
     assert estimate.low is not None
