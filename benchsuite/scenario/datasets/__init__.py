@@ -1,0 +1,1 @@
+"""Files of requests, read once from end to end in little memory."""
