@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A stand-in for ssh: runs a command in a session of its own, with the environment of a login.
+"""A stand-in for ssh: a daemon runs the command, with the environment of a login.
 
     ssh [-o SendEnv=NAME]... [-T|-tt] [-L ...] HOST WORD...
 
-As sshd does, it hands on only the variables that are named, and what it started lives on when the
-client is killed. $STAND_IN_HOSTS names the hosts that there are.
+As with sshd, only the variables that are named are handed on, and what was started is no child of
+the client, has none of its files, and lives on when the client is killed. $STAND_IN_HOSTS names
+the hosts that there are.
 """
 
 # ruff: noqa: T201  # a program prints
@@ -14,6 +15,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
+
+_DAEMON = "the daemon"
+_SCRIPT = "STAND_IN_SCRIPT"
 
 
 def main() -> None:
@@ -31,10 +36,46 @@ def main() -> None:
         sys.exit(255)
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     env |= {name: os.environ[name] for name in sent if name in os.environ}
-    server = subprocess.Popen(["sh", "-c", " ".join(command)], env=env, start_new_session=True)
+    told, telling = os.pipe()
+    os.set_inheritable(telling, True)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if os.fork() == 0:
+            env[_SCRIPT] = " ".join(command)
+            os.execve(sys.executable, [sys.executable, __file__, _DAEMON, str(telling)], env)
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(telling)
+    heard = b""
+    while piece := os.read(told, 65536):
+        heard += piece
+        os.write(1, heard[:-1])
+        heard = heard[-1:]  # the last byte of all is the exit code
+    sys.exit(heard[0])
+
+
+def serve(telling: int) -> None:
+    """Run the command; its outputs go to the client, then its exit code as one byte."""
+    script = os.environ.pop(_SCRIPT)
+    os.set_inheritable(telling, False)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    server = subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert server.stdout is not None
+    while piece := os.read(server.stdout.fileno(), 65536):
+        with suppress(BrokenPipeError):  # the client is gone
+            os.write(telling, piece)
     code = server.wait()
-    sys.exit(255 if code < 0 else code)  # ssh does not tell signals
+    with suppress(BrokenPipeError):
+        os.write(telling, bytes([255 if code < 0 else code]))  # ssh does not tell signals
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == [_DAEMON]:
+        serve(int(sys.argv[2]))
+    else:
+        main()

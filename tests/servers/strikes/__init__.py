@@ -1,0 +1,1 @@
+"""What goes wrong with a server, each by its name."""
