@@ -1,5 +1,5 @@
 """`python -m benchsuite`."""
 
-from benchsuite.cli.main import main
+from benchsuite.cli.early import main
 
 main()

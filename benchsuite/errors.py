@@ -14,12 +14,14 @@ BenchsuiteError                  5
 │   └── RequestRefusedError      4   the server answered a request with an error
 └── MachineError                 5   lock, disk, device, port: the only one worth a blind retry
 
-Must not import anything of the package.
+Whatever an error says is redacted as it is made. Must not import anything else of the package.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from benchsuite.redact import redact
 
 
 class ExitCode(IntEnum):
@@ -46,10 +48,11 @@ class BenchsuiteError(Exception):
     exit_code: ExitCode = ExitCode.MACHINE_FAILED
 
     def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.message = message
-        self.where = where
-        self.hint = hint
-        super().__init__(message if where is None else f"{where}: {message}")
+        self.message = redact(message)
+        self.where = None if where is None else redact(where)
+        self.hint = None if hint is None else redact(hint)
+        whole = self.message if where is None else f"{self.where}: {self.message}"
+        super().__init__(whole)
 
 
 class UsageError(BenchsuiteError):
@@ -66,7 +69,7 @@ class ScenarioError(UsageError):
     """
 
     def __init__(self, problems: list[str]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(map(redact, problems))
         super().__init__("\n".join(problems))
 
 

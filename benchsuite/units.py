@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 _SIZE_MIB = {"B": 1 / MIB, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0 * 1024.0}
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _BUILD = re.compile(r"b?(\d{4,9})\b")
 _QUANTITY = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z%]*)\s*")
 

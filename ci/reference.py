@@ -20,7 +20,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # before what is installed elsewhere
 
 from benchsuite.cli.main import group  # noqa: E402
-from benchsuite.metrics.catalogue import CATALOGUE, Metric  # noqa: E402
+from benchsuite.metrics.catalogue import CATALOGUE  # noqa: E402
+from benchsuite.metrics.metric import Metric  # noqa: E402
 from benchsuite.scenario.load import schema  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"

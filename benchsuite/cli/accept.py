@@ -10,7 +10,7 @@ from benchsuite.cli.completing import complete_run
 from benchsuite.cli.examples import examples
 
 if TYPE_CHECKING:
-    from benchsuite.metrics.catalogue import Scope
+    from benchsuite.metrics.metric import Scope
     from benchsuite.store.accept import Accepted
 
 

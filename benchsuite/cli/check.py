@@ -8,7 +8,7 @@ import click
 
 from benchsuite.cli.completing import complete_scenario
 from benchsuite.cli.examples import examples
-from benchsuite.errors import ExitCode, ScenarioError
+from benchsuite.errors import ConfigError, ExitCode, ScenarioError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +28,7 @@ def command(files: tuple[str, ...]) -> int:
     FILE is a path or the name of a scenario or suite; without any, all that can be found are
     checked. Every problem is printed as FILE:LINE; exits 2 where there is one.
     """
+    from benchsuite.report.layout import safe
     from benchsuite.scenario.suite import is_suite
     from benchsuite.scenario.workspace import load_workspace
 
@@ -46,9 +47,9 @@ def command(files: tuple[str, ...]) -> int:
         except ScenarioError as error:
             bad += 1
             for problem in error.problems:
-                click.echo(problem, err=True)
+                click.echo(safe(problem), err=True)
             continue
-        click.echo(f"{shown}: fine ({counts})")
+        click.echo(f"{safe(shown)}: fine ({counts})")
     return ExitCode.USAGE if bad or not paths else ExitCode.PASS
 
 
@@ -61,7 +62,22 @@ def _locate(workspace: Workspace, word: str) -> Path:
 
 
 def _counts(workspace: Workspace, path: Path) -> str:
+    from benchsuite.scenario.datasets.take import with_samples
+    from benchsuite.scenario.flags import parse_help
+    from benchsuite.scenario.plan import overlays_of
+    from benchsuite.scenario.reach import flags_outside
+    from benchsuite.server.embedded_flags import help_text
+
     scenario = workspace.load(path)
+    outside = list(flags_outside(scenario, workspace.reach(scenario.path), parse_help(help_text())))
+    if outside:
+        raise ScenarioError(outside)
+    try:
+        with_samples(workspace, scenario)
+        for deployment in workspace.deployments.values():
+            overlays_of(scenario, deployment)
+    except (ConfigError, UsageError) as error:
+        raise ScenarioError([str(error)]) from None
     return (
         f"{_count(len(scenario.steps), 'step')}, {_count(len(scenario.variants), 'variant')}, "
         f"{_count(len(scenario.gates), 'gate')}"

@@ -45,6 +45,7 @@ def command(
     import sys
 
     from benchsuite.errors import ExitCode, MachineError, UsageError
+    from benchsuite.report.layout import safe
     from benchsuite.scenario.workspace import load_workspace
     from benchsuite.store.history import stored_runs
     from benchsuite.store.retention import Limits, choose, cited_runs, remove, survey
@@ -62,7 +63,7 @@ def command(
     click.echo(f"{_many(runs)} in {shown}, {_age(runs)}")
     for reason in dict.fromkeys(run.kept_because for run in runs if run.kept_because):
         count = sum(run.kept_because == reason for run in runs)
-        click.echo(f"{count} must stay: {reason}")
+        click.echo(safe(f"{count} must stay: {reason}"))
     if age is None and keep is None and size is None:
         raise UsageError(
             "say which runs may go",
@@ -72,12 +73,12 @@ def command(
     limits = Limits(age, keep, None if size is None else int(size * MIB))
     doomed, spared = choose(runs, limits, dt.datetime.now(dt.UTC))
     for run in spared:
-        click.echo(f"stays: {run.path.name} ({run.kept_because})")
+        click.echo(safe(f"stays: {run.path.name} ({run.kept_because})"))
     if not doomed:
         click.echo("nothing to remove")
         return ExitCode.PASS
     for one in doomed[:_SHOWN]:
-        click.echo(f"  {one.run.path.name}  {_mib(one.run.size_bytes)}  {one.reason}")
+        click.echo(safe(f"  {one.run.path.name}  {_mib(one.run.size_bytes)}  {one.reason}"))
     if len(doomed) > _SHOWN:
         click.echo(f"  and {len(doomed) - _SHOWN} more")
     what = _many([one.run for one in doomed])

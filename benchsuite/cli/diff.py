@@ -35,7 +35,7 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool, html: str |
     from benchsuite.errors import ExitCode, UsageError
     from benchsuite.report.diff import diff
     from benchsuite.report.diff_text import render_diff, render_diff_json, render_diff_markdown
-    from benchsuite.report.layout import style_for
+    from benchsuite.report.layout import safe_json, style_for
     from benchsuite.report.sources import read_sides
     from benchsuite.scenario.workspace import load_workspace
     from benchsuite.store.files import write_atomic
@@ -55,7 +55,7 @@ def command(a: str, b: str | None, as_json: bool, as_markdown: bool, html: str |
 
         write_atomic(Path(html), render_diff_html(found).encode())
     if as_json:
-        click.echo(render_diff_json(found), nl=False)
+        click.echo(safe_json(render_diff_json(found)), nl=False)
     elif as_markdown:
         click.echo(render_diff_markdown(found), nl=False)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from benchsuite.cli.examples import examples
+from benchsuite.cli.options import lock_options
 
 
 @click.command(
@@ -23,6 +24,7 @@ from benchsuite.cli.examples import examples
 @click.option("--quick", is_flag=True, help="Three pairs.")
 @click.option("--no-server", is_flag=True, help="Launch nothing; the machine's facts alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@lock_options
 def command(
     server: str | None,
     model: str | None,
@@ -30,6 +32,8 @@ def command(
     quick: bool,
     no_server: bool,
     as_json: bool,
+    lock_limit: float | None,
+    no_wait: bool,
 ) -> int:
     """Say whether this machine is fit to measure, and what would improve it.
 
@@ -42,10 +46,11 @@ def command(
     import sys
 
     from benchsuite.errors import UsageError
+    from benchsuite.pipeline.command import given_limits
     from benchsuite.pipeline.doctor import DEFAULT_PAIRS, QUICK_PAIRS, diagnose, exit_code
     from benchsuite.pipeline.machine import load
     from benchsuite.report.doctor import render_diagnosis, render_diagnosis_json
-    from benchsuite.report.layout import style_for
+    from benchsuite.report.layout import safe_json, style_for
     from benchsuite.report.progress import make_progress
 
     if no_server and (quick or pairs is not None or server is not None or model is not None):
@@ -57,11 +62,12 @@ def command(
         server=server,
         model=model,
         environ=os.environ,
+        limits=given_limits({"lock_limit": lock_limit, "no_wait": no_wait}),
         progress=make_progress(os.environ, quiet=as_json or not sys.stderr.isatty()),
         gpus=load,
     )
     if as_json:
-        click.echo(render_diagnosis_json(found, exit_code(found)), nl=False)
+        click.echo(safe_json(render_diagnosis_json(found, exit_code(found))), nl=False)
     else:
         click.echo(render_diagnosis(found, style_for(sys.stdout, os.environ)), nl=False)
     return int(exit_code(found))

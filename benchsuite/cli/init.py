@@ -17,6 +17,7 @@ from benchsuite.cli.examples import examples
 )
 @click.option("--url", metavar="URL", help="Look at a running server; two short requests are sent.")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds its key.")
+@click.option("--api-key-file", metavar="FILE", help="Or the file whose first line is the key.")
 @click.option("--ca", metavar="FILE", help="Certificates (PEM) that its https is verified by.")
 @click.option("--log", metavar="FILE", help="The running server's log.")
 @click.option("--server", metavar="PATH", help="Look at a llama-server program.")
@@ -29,6 +30,7 @@ from benchsuite.cli.examples import examples
 def command(
     url: str | None,
     api_key_env: str | None,
+    api_key_file: str | None,
     ca: str | None,
     log: str | None,
     server: str | None,
@@ -48,18 +50,21 @@ def command(
     from pathlib import Path
 
     from benchsuite.pipeline.init import FIRST, InitOptions, first_files, write_files
+    from benchsuite.report.layout import safe, safe_lines
 
-    options = InitOptions(url, api_key_env, ca, log, server, model, model_name, name, command_line)
+    options = InitOptions(
+        url, api_key_env, api_key_file, ca, log, server, model, model_name, name, command_line
+    )
     made = first_files(options, os.environ)
     if to_stdout:
-        click.echo(made.config)
+        click.echo(safe_lines(made.config))
         click.echo(f"# scenarios/{FIRST}.yaml")
-        click.echo(made.scenario, nl=False)
+        click.echo(safe_lines(made.scenario), nl=False)
         return
     for path in write_files(made, Path.cwd(), force=force):
         click.echo(f"wrote {path.relative_to(Path.cwd())}")
     for sentence in made.look.seen:
-        click.echo(sentence)
+        click.echo(safe(sentence))
     for word, why in made.look.left_out:
-        click.echo(f"left out: {word} ({why})")
+        click.echo(safe(f"left out: {word} ({why})"))
     click.echo(f"next: benchsuite run {FIRST} -d {made.look.name}")

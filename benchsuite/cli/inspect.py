@@ -33,11 +33,11 @@ def log(file: str, as_json: bool) -> int:
     from benchsuite.errors import ExitCode
     from benchsuite.pipeline.inspect import inspect_log
     from benchsuite.report.inspect import render_inspection, render_inspection_json
-    from benchsuite.report.layout import style_for
+    from benchsuite.report.layout import safe_json, style_for
 
     found = inspect_log(file)
     if as_json:
-        click.echo(render_inspection_json(found), nl=False)
+        click.echo(safe_json(render_inspection_json(found)), nl=False)
     else:
         click.echo(render_inspection(found, style_for(sys.stdout, os.environ)), nl=False)
     return int(ExitCode.SERVER_FAILED if found.unreadable else ExitCode.PASS)
@@ -52,6 +52,7 @@ def log(file: str, as_json: bool) -> int:
 )
 @click.argument("url", metavar="URL")
 @click.option("--api-key-env", metavar="NAME", help="Variable that holds the server's key.")
+@click.option("--api-key-file", metavar="FILE", help="Or the file whose first line is the key.")
 @click.option("--ca", metavar="FILE", help="Certificates (PEM) that its https is verified by.")
 @click.option(
     "--idle-limit",
@@ -63,7 +64,12 @@ def log(file: str, as_json: bool) -> int:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def server(
-    url: str, api_key_env: str | None, ca: str | None, idle_limit: float, as_json: bool
+    url: str,
+    api_key_env: str | None,
+    api_key_file: str | None,
+    ca: str | None,
+    idle_limit: float,
+    as_json: bool,
 ) -> int:
     """Show what a running llama-server says of itself over HTTP.
 
@@ -77,11 +83,11 @@ def server(
     from benchsuite.errors import ExitCode
     from benchsuite.pipeline.inspect_server import inspect_server
     from benchsuite.report.inspect_server import render_server, render_server_json
-    from benchsuite.report.layout import style_for
+    from benchsuite.report.layout import safe_json, style_for
 
-    found = inspect_server(url, api_key_env, os.environ, idle_limit, ca)
+    found = inspect_server(url, api_key_env, os.environ, idle_limit, ca, api_key_file)
     if as_json:
-        click.echo(render_server_json(found), nl=False)
+        click.echo(safe_json(render_server_json(found)), nl=False)
     else:
         click.echo(render_server(found, style_for(sys.stdout, os.environ)), nl=False)
     return int(ExitCode.SERVER_FAILED if found.unreadable else ExitCode.PASS)
@@ -156,7 +162,7 @@ def model(
     from benchsuite.metrics.kv_formula import CacheSettings
     from benchsuite.pipeline.inspect_model import inspect_model
     from benchsuite.report.inspect_model import render_model, render_model_json
-    from benchsuite.report.layout import style_for
+    from benchsuite.report.layout import safe_json, style_for
 
     if parallel == 0:
         raise UsageError("--parallel 0: expected 1 to 256 slots, or -1 for llama-server's choice")
@@ -173,7 +179,7 @@ def model(
     )
     found = inspect_model(file, settings, whole=whole)
     if as_json:
-        click.echo(render_model_json(found), nl=False)
+        click.echo(safe_json(render_model_json(found)), nl=False)
     else:
         click.echo(render_model(found, style_for(sys.stdout, os.environ)), nl=False)
     return int(ExitCode.SERVER_FAILED if found.unreadable else ExitCode.PASS)

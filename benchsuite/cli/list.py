@@ -29,6 +29,7 @@ def command(as_json: bool) -> int:
 
     As JSON, scenarios alone.
     """
+    from benchsuite.report.layout import safe
     from benchsuite.scenario.workspace import load_workspace
 
     workspace = load_workspace()
@@ -56,7 +57,7 @@ def command(as_json: bool) -> int:
         for line in (*_table(rows), *_suites(workspace, problems)):
             click.echo(line)
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(safe(problem), err=True)
     return ExitCode.USAGE if problems else ExitCode.PASS
 
 
@@ -64,6 +65,8 @@ def _suites(workspace: Workspace, problems: list[str]) -> Iterator[str]:
     """Lines about the suites, for `benchsuite ci`; what is wrong in one goes to `problems`."""
     import datetime as dt
     import textwrap
+
+    from benchsuite.report.layout import safe
 
     today = dt.datetime.now(dt.UTC).date()
     found = []
@@ -74,7 +77,7 @@ def _suites(workspace: Workspace, problems: list[str]) -> Iterator[str]:
             problems.extend(error.problems)
             continue
         words = " ".join(dict.fromkeys(entry.word for entry in suite.entries))
-        found.append((name, words, suite.title, workspace.display(path)))
+        found.append(tuple(map(safe, (name, words, suite.title, workspace.display(path)))))
     if not found:
         return
     yield ""
@@ -90,10 +93,14 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Lines of at most 80 columns: name, variants, tags; below each its title and file."""
     import textwrap
 
+    from benchsuite.report.layout import safe
+
     if not rows:
         yield "no scenarios; see 'benchsuite check' for where they are looked up"
         return
-    cells = [(r["name"], " ".join(r["variants"]), " ".join(r["tags"])) for r in rows]
+    cells = [
+        (safe(r["name"]), safe(" ".join(r["variants"])), safe(" ".join(r["tags"]))) for r in rows
+    ]
     head = ("NAME", "VARIANTS", "TAGS")
     name_width, variants_width = (
         min(limit, max(len(row[column]) for row in (head, *cells)))
@@ -103,5 +110,5 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
         line = f"{cell[0]:{name_width}}  {cell[1]:{variants_width}}  {cell[2]}".rstrip()
         yield line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
         if row is not None:
-            for text in (row["title"], row["path"]):
+            for text in map(safe, (row["title"], row["path"])):
                 yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")

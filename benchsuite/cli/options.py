@@ -19,6 +19,13 @@ def limit_options(function: _Command) -> _Command:
     return function
 
 
+def lock_options(function: _Command) -> _Command:
+    """The options that say how long to wait for other runs."""
+    for option in reversed(_LOCKS):
+        function = option(function)
+    return function
+
+
 def run_options(function: _Command) -> _Command:
     """The options that say which server, which variants and which flags."""
     for option in reversed(_RUN):
@@ -53,25 +60,26 @@ def _of(name: str) -> str:
     return _REPORT + name.replace("-", "_")
 
 
+def _limit(name: str, words: str) -> Callable[[_Command], _Command]:
+    seconds = click.FloatRange(0, min_open=True)
+    return click.option(f"--{name}-limit", type=seconds, metavar="S", help=words)
+
+
+_LOCKS = (
+    _limit("lock", "Seconds to wait for other runs on this machine."),
+    click.option("--no-wait", is_flag=True, help="Do not wait for other runs: exit 5 at once."),
+)
+"""How long to wait for others."""
+
 _LIMITS = (
-    click.option(
-        "--start-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds to start.",
-    ),
-    click.option(
-        "--idle-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds that a request may go without a byte.",
-    ),
-    click.option(
-        "--stop-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="S",
-        help="Seconds to stop.",
-    ),
+    _limit("start", "Seconds to start."),
+    _limit("idle", "Seconds that a request may go without a byte."),
+    _limit("token", "Seconds from one token of a stream to the next."),
+    _limit("request", "Seconds that a whole request may take."),
+    _limit("step", "Seconds that a step may take; default none."),
+    _limit("stop", "Seconds to stop."),
+    _limit("run", "Seconds that a run of one scenario may take; default none."),
+    *_LOCKS,
 )
 """How long waits may take."""
 
@@ -92,12 +100,18 @@ _RUN = (
     click.option(
         "--api-key-env", metavar="NAME", help="Variable that holds an attached server's key."
     ),
+    click.option("--api-key-file", metavar="FILE", help="Or the file whose first line is the key."),
     click.option(
         "--ca", metavar="FILE", help="Certificates (PEM) that an https server is verified by."
     ),
     click.option("--variant", "variants", multiple=True, metavar="V", help="Only this variant."),
     click.option(
         "--set", "sets", multiple=True, metavar="FLAG=VALUE", help="Set a flag of the server."
+    ),
+    click.option(
+        "--duration",
+        metavar="TIME",
+        help="How long load steps last that end by a duration, not sweeps: 8h, 30 min.",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Other texts, same sizes."),
     click.option(

@@ -15,6 +15,8 @@ from benchsuite.client.fields import expect_object, read_count, read_number, rea
 from benchsuite.client.reply import Copy, Reply, Stamps, Timings
 from benchsuite.errors import ServerLiedError
 
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+
 
 def read_timings(body: Mapping[str, Any], what: str) -> Timings:
     """The `timings` object of a reply; empty where it is absent."""
@@ -77,18 +79,51 @@ class CompletionParts:
         self._wanted = wanted
         self._pieces: dict[int, list[str]] = {}
         self._finals: dict[int, dict[str, Any]] = {}
+        self._told: dict[int, int] = {}  # tokens so far, by completion
 
-    def take(self, body: dict[str, Any]) -> bool:
-        """Add one event's object; whether it carried generated text."""
+    def take(self, body: dict[str, Any]) -> int:
+        """Add one event's object; how many generated tokens came with it.
+
+        Raises:
+            ServerLiedError: It follows its completion's last event, or the one before it counted
+                more tokens.
+
+        `tokens_predicted` counts up from event to event, so that its change also tells tokens
+        held back until a character was whole, for which no event is sent, and tokens without text
+        (builds 10092 to 11434; `tokens` holds the last id alone). Where it is not sent, an event
+        with text is one token.
+        """
         what = "/completion"
         index = (read_count(body, "index", what) or 0) if self._wanted > 1 else 0
         piece = read_text(body, "content", what)
         self._pieces.setdefault(index, []).append(piece)
-        if body.get("stop") is True:
-            if index in self._finals:
-                raise ServerLiedError(f"{what}: completion {index} ended twice")
+        ends = body.get("stop") is True
+        if index in self._finals:
+            what_came = f"completion {index} ended twice" if ends else "an event follows the last"
+            raise ServerLiedError(f"{what}: {what_came}")
+        before = self._told.get(index, 0)
+        told = read_count(body, "tokens_predicted", what)
+        if told is not None and told < before and not ends:
+            raise ServerLiedError(
+                f"{what}: an event counts {told} generated tokens where the one before it counted "
+                f"{before}: they are out of order"
+            )
+        if ends:
             self._finals[index] = body
-        return bool(piece)
+            texts = sum(map(bool, self._pieces[index]))
+            if told is not None and texts > told:
+                raise ServerLiedError(
+                    f"{what}: {texts} events with text came of {told} generated tokens; "
+                    "no token makes two"
+                )
+        now = before + bool(piece) if told is None else max(told, before)
+        self._told[index] = now
+        return now - before
+
+    @property
+    def complete(self) -> bool:
+        """Whether as many completions as were asked for have come to their ends."""
+        return len(self._finals) >= self._wanted
 
     def reply(self, stamps: Stamps, token_ns: tuple[int, ...]) -> Reply | None:
         """The whole reply; None where no completion has come to its end.
@@ -124,18 +159,33 @@ def copies_asked(fields: Mapping[str, Any]) -> int:
 
 
 class ChatParts:
-    """The pieces of a streamed chat completion, put together event by event."""
+    """The pieces of a streamed `/v1/...` completion, put together event by event.
 
-    def __init__(self) -> None:
+    Args:
+        path: The endpoint: the text of `/v1/completions` is in `text`, that of a chat in `delta`.
+    """
+
+    def __init__(self, path: str = CHAT) -> None:
+        self._path = path
+        self._told = 0  # tokens so far
+        self._texts = 0  # events with text, without one that also tells why generation ended
+        self._repeats = False  # whether one of them had the text of the one before it
+        self._last = ("", "")  # text of the one before, and its reasoning
+        self._several = False  # whether it is of several completions, interleaved
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._finish = ""
         self._usage: dict[str, Any] | None = None
         self._timings: dict[str, Any] = {}
 
-    def take(self, chunk: dict[str, Any]) -> bool:
-        """Add one event's object; whether it carried generated text."""
-        what = "/v1/chat/completions"
+    def take(self, chunk: dict[str, Any]) -> int:
+        """Add one event's object; how many generated tokens came with it.
+
+        With `timings_per_token` each event has `timings.predicted_n`, which counts up; without, an
+        event with text is one token, though it may hold more: of a chat, no event is sent for
+        tokens that add nothing to the parsed message (build 11434).
+        """
+        what = self._path
         if chunk.get("usage") is not None:
             self._usage = expect_object(chunk["usage"], f"{what}: 'usage'")
         if chunk.get("timings") is not None:
@@ -146,19 +196,61 @@ class ChatParts:
         carried = False
         for raw in choices[:1]:
             choice = expect_object(raw, f"{what}: a choice")
-            delta = expect_object(choice.get("delta") or {}, f"{what}: 'delta'")
-            content = read_text(delta, "content", what)
-            reasoning = read_text(delta, "reasoning_content", what)
+            if what == CHAT:
+                delta = expect_object(choice.get("delta") or {}, f"{what}: 'delta'")
+                content = read_text(delta, "content", what)
+                reasoning = read_text(delta, "reasoning_content", what)
+            else:
+                content, reasoning = read_text(choice, "text", what), ""
             carried = bool(content or reasoning)
             self._content.append(content)
             self._reasoning.append(reasoning)
-            self._finish = read_text(choice, "finish_reason", what) or self._finish
-        return carried
+            ends = read_text(choice, "finish_reason", what)
+            self._finish = ends or self._finish
+            self._several = self._several or bool(choice.get("index"))
+            if carried and not (ends and what == CHAT):
+                self._texts += 1
+                self._repeats = self._repeats or self._last == (content, reasoning)
+                self._last = (content, reasoning)
+        if not carried:  # the last event's count is that of the whole reply
+            return 0
+        before = self._told
+        timings = chunk.get("timings")
+        told = timings.get("predicted_n") if isinstance(timings, dict) else None
+        is_count = isinstance(told, int) and not isinstance(told, bool)
+        self._told = max(told, before) if is_count and told else before + 1
+        return self._told - before
+
+    def _refuse_more_than(self, tokens: int | None) -> None:
+        """Hold the events with text against the number of tokens that was told.
+
+        Most tokens have an event, some share one or have none, so there are not more events than
+        tokens; with two exceptions of chats (builds 10092 to 11434, `compute_diffs` in
+        common/chat.cpp): the token that ends reasoning may have an event for either text; and where
+        generation ended by its limit, what was held back of a token may follow as an event of its
+        own. An event that came twice is told from the latter by its text.
+        """
+        if tokens is None or self._several:
+            return
+        more = self._texts - tokens
+        if self._path == CHAT:
+            more -= any(self._reasoning) and any(self._content)
+            more -= self._finish == "length" and not self._repeats
+        if more > 0:
+            raise ServerLiedError(
+                f"{self._path}: {self._texts} events with text came of {tokens} generated tokens; "
+                "no token makes two"
+            )
 
     def reply(self, stamps: Stamps, token_ns: tuple[int, ...]) -> Reply:
-        """The whole reply."""
-        what = "/v1/chat/completions"
+        """The whole reply.
+
+        Raises:
+            ServerLiedError: Its counts contradict each other, or the events that came.
+        """
+        what = self._path
         counts = read_counts({"usage": self._usage, **self._timings}, what)
+        self._refuse_more_than(counts.output)
         content = "".join(self._content)
         return Reply(
             text="".join(self._reasoning) + content,

@@ -70,7 +70,13 @@ def read_counts(body: Mapping[str, Any], what: str) -> Counts:
         found.setdefault("prompt", (cache_n + prompt_n, sum_of))
     take("output", usage, "completion_tokens", "usage.completion_tokens")
     take("output", body, "tokens_predicted", "tokens_predicted")
-    take("output", timings, "predicted_n", "timings.predicted_n")
+    predicted_n = take("output", timings, "predicted_n", "timings.predicted_n")
+    output, source = found.get("output", (None, ""))
+    if predicted_n is not None and predicted_n != output:
+        raise ServerLiedError(
+            f"{what} reports {output} generated tokens in '{source}' and {predicted_n} in "
+            "'timings.predicted_n'; both count the tokens of the whole reply"
+        )
     return Counts(
         **{name: value for name, (value, _) in found.items()},
         sources={name: source for name, (_, source) in found.items()},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from benchsuite.errors import ServerLiedError
+from benchsuite.redact import redact
 
 
 def expect_object(value: Any, what: str) -> dict[str, Any]:
@@ -43,9 +44,16 @@ def read_number(body: Mapping[str, Any], key: str, what: str) -> float | None:
     value = body.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value) or value != value:
         raise ServerLiedError(f"{what}: '{key}' should be a number, got {shape(value)}")
     return float(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold, or NaN; a whole one may be too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return not abs(value) > sys.float_info.max
 
 
 def read_piece(token: Any, what: str) -> tuple[int, str]:
@@ -80,6 +88,9 @@ def read_text(body: Mapping[str, Any], key: str, what: str) -> str:
 
 
 def shape(value: Any) -> str:
-    """A wrong value in a message, cut short."""
-    text = repr(value)
+    """A wrong value in a message, cut short once what it tells is hidden."""
+    try:
+        text = redact(repr(value))
+    except (RecursionError, ValueError):  # too deep, or a number of more than 4300 digits
+        text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= 60 else f"{text[:57]}..."

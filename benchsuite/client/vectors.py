@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from benchsuite.client.fields import expect_object, shape
+from benchsuite.client.fields import expect_object, is_number, shape
 from benchsuite.errors import ServerLiedError
 from benchsuite.model.vectors import Position, pack_floats, pack_ids
 
@@ -63,11 +63,48 @@ def read_embedding(body: Mapping[str, Any], what: str) -> bytes:
     return pack_floats(_number({"embedding": value}, "embedding", what) for value in values)
 
 
+def read_embeddings(body: Any, what: str) -> tuple[bytes, ...]:
+    """The embeddings of a reply of `/v1/embeddings` or of `/embedding`, packed, in order.
+
+    `/embedding` answers with a list of `{index, embedding}`, an embedding being a list of numbers,
+    or of such lists: one for the pooled prompt, one a token without pooling (build 11434); builds
+    of 2024 with one object, or with one in a list under `results`.
+
+    Raises:
+        ServerLiedError: They are not there, or no lists of numbers.
+    """
+    entries = body
+    if isinstance(body, dict):
+        entries = body.get("data", body.get("results", [body]))
+    if not isinstance(entries, list) or not entries:
+        raise ServerLiedError(f"{what} should list embeddings, got {shape(entries)}")
+    found: list[bytes] = []
+    for raw in entries:
+        values = expect_object(raw, f"{what}: an embedding").get("embedding")
+        if not isinstance(values, list) or not values:
+            raise ServerLiedError(f"{what}: 'embedding' should be a list, got {shape(values)}")
+        rows = values if isinstance(values[0], list) else [values]
+        for row in rows:
+            if not isinstance(row, list):
+                raise ServerLiedError(f"{what}: 'embedding' should be a list, got {shape(row)}")
+            numbers = (_number({"embedding": value}, "embedding", what) for value in row)
+            found.append(pack_floats(numbers))
+    return tuple(found)
+
+
+def read_usage(body: Any) -> int | None:
+    """Prompt tokens of a reply of embeddings; None where it does not tell (`/embedding`)."""
+    usage = body.get("usage") if isinstance(body, dict) else None
+    count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    told = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+    return count if told else None
+
+
 def _number(row: Mapping[str, Any], key: str, what: str) -> float:
     """A number; NaN for the null that llama-server's JSON makes of NaN and infinity."""
     value = row.get(key, "")
     if value is None:
         return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise ServerLiedError(f"{what}: '{key}' should be a number, got {shape(value)}")
     return float(value)

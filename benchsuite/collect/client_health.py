@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured
@@ -20,6 +20,11 @@ waking; holds shorter than this are seen in part only, and show in the CPU share
 
 _INTERVAL_NS = int(INTERVAL_SECONDS * 1e9)
 
+LATE_NS = 100_000_000
+"""An event that is answered later than this is answered too late, however long a request takes: a
+share of latency hides a client that made latency longer itself."""
+
+LATE_SHARE = "event_loop_late_share"
 LAG, LATENESS, SHARE = "event_loop_lag_ms", "send_lateness_ms", "client_cpu_share"
 
 
@@ -51,6 +56,8 @@ class ClientHealth:
         self._watched_ns = 0
         self._delay_ns2 = 0  # sum of lag * lag / 2
         self._cpu_spent_ns = 0
+        self._step_ns = 0  # watched since the load step began
+        self._step_late_ns = 0  # of it, moments whose events were answered too late
 
     def start(self) -> None:
         """Look from now on until stopped; a callback, since a task costs twice as much."""
@@ -87,6 +94,26 @@ class ClientHealth:
         self._watched_ns += now_ns - began_ns
         self._delay_ns2 += lag_ns * lag_ns // 2
         self._cpu_spent_ns += cpu_now_ns - cpu_ns
+        self._step_ns += now_ns - began_ns
+        self._step_late_ns += max(0, lag_ns - LATE_NS)
+
+    def begin_step(self) -> None:
+        """A load step begins, or a stage of a sweep."""
+        self._step_ns = self._step_late_ns = 0
+
+    def measure_step(
+        self, labels: dict[str, str], variant: str, trial: int
+    ) -> list[Measurement | Unmeasured]:
+        """How likely an event of the load step that ends now was answered too late."""
+        if self._began is not None:
+            self.look(_INTERVAL_NS)  # the loop may be held up until now
+        if not self._step_ns:
+            why = "the step was over before the first look at our event loop"
+            return [Unmeasured(LATE_SHARE, variant, why, trial=trial, labels=labels)]
+        value = self._step_late_ns / self._step_ns
+        unit = CATALOGUE[LATE_SHARE].unit
+        source = f"client clock, later than {LATE_NS // _NS_PER_MS} ms"
+        return [Measurement(LATE_SHARE, value, unit, variant, trial, labels, source=source)]
 
     @property
     def lag_ms(self) -> float | None:
@@ -124,24 +151,6 @@ class ClientHealth:
                 why = "on which cores an attached server runs is not known"
                 found.append(Unmeasured(name, variant, why, "not_applicable", trial=trial))
         return found
-
-
-def measure_lateness(
-    lateness_ns: Sequence[int], labels: dict[str, str], variant: str, trial: int
-) -> list[Measurement]:
-    """How late a load step's requests were sent: the median; empty for a step without any.
-
-    A request of a closed loop is due when the one before it was answered. Sequential turns have no
-    schedule: each is sent when everything about the one before is settled, and timed from then.
-    """
-    if not lateness_ns:
-        return []
-    ordered = sorted(lateness_ns)
-    middle = len(ordered) // 2
-    low = ordered[middle] if len(ordered) % 2 else ordered[middle - 1]
-    value = (low + ordered[middle]) / 2 / _NS_PER_MS
-    unit = CATALOGUE[LATENESS].unit
-    return [Measurement(LATENESS, value, unit, variant, trial, labels, source="client clock")]
 
 
 def server_cores() -> int:

@@ -33,11 +33,19 @@ def measure_leaks(
         names = leaks_in(served.reply, served.labels.get("session"), secrets)
         found += len(names)
         if names:
-            owners = " and ".join(names)
-            warnings.append(f"{served.words}: the reply has the secret of session {owners}")
+            warnings.append(leak_words(served, names))
+    return leaks_measured(found, labels, variant, trial), warnings
+
+
+def leaks_measured(count: int, labels: dict[str, str], variant: str, trial: int) -> Measurement:
+    """The measurement of so many secrets given away."""
     unit = CATALOGUE["leaks"].unit
-    measured = Measurement("leaks", found, unit, variant, trial, labels, source=_SOURCE)
-    return measured, warnings
+    return Measurement("leaks", count, unit, variant, trial, labels, source=_SOURCE)
+
+
+def leak_words(served: Served, names: Sequence[str]) -> str:
+    """A sentence about a reply with the secrets of these sessions."""
+    return f"{served.words}: the reply has the secret of session {' and '.join(names)}"
 
 
 def measure_own(

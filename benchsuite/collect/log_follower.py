@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from benchsuite.errors import MachineError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
 
@@ -40,8 +41,18 @@ class LogFollower:
             Bytes read; 0 where there is nothing new or no file yet.
 
         Raises:
-            OSError: The file is there but cannot be read.
+            MachineError: The file is there but cannot be read.
         """
+        try:
+            return self._poll()
+        except OSError as error:
+            raise MachineError(
+                f"the server's log cannot be read: {error.strerror or error}",
+                where=str(self.path),
+                hint="let this user read it, or observe no log",
+            ) from error
+
+    def _poll(self) -> int:
         if self._closed:
             return 0
         read = 0

@@ -164,13 +164,20 @@ def _read_elsewhere(pid: int) -> _Figures | None:
     return info.rss, getattr(info, "peak_wset", None), None
 
 
+_QUICK = 600
+"""Readings at the set pace; from then on a second or more lies between two, since whatever lasts so
+long changes slowly, and each is a line of the journal."""
+
+_SLOW_SECONDS = 1.0
+
+
 class MemorySampler:
-    """Reads memory at a fixed pace while a task runs it, and hands each reading on.
+    """Reads memory at a set pace while a task runs it, and hands each reading on.
 
     Args:
         pids: Gives the processes at each reading (a server may start helpers).
         keep: Takes each reading.
-        interval_seconds: From one reading to the next.
+        interval_seconds: From one reading to the next, for the first 600 of them.
     """
 
     def __init__(
@@ -192,6 +199,9 @@ class MemorySampler:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        taken = 0
         while True:
             self.read()
-            await asyncio.sleep(self._interval_seconds)
+            taken += 1
+            slow = _SLOW_SECONDS if taken > _QUICK else 0.0
+            await asyncio.sleep(max(self._interval_seconds, slow))

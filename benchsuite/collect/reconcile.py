@@ -30,8 +30,45 @@ def contradiction_in(reply: Reply) -> str | None:
     return None
 
 
+class Totals:
+    """Token counts of replies, added up as they come."""
+
+    def __init__(self) -> None:
+        # counter -> the sum, and the sum with each prompt counted once for each of its copies
+        self._sums = dict.fromkeys(_COUNTERS, (0, 0))
+        self._untold: set[str] = set()
+
+    def take(self, reply: Reply) -> None:
+        """Add one reply's counts."""
+        for counter, (word, count_of) in _COUNTERS.items():
+            number = count_of(reply)
+            if number is None:
+                self._untold.add(counter)
+                continue
+            once, each = self._sums[counter]
+            copies = 1 if word == "output" else max(1, len(reply.copies))
+            self._sums[counter] = (once + number, each + number * copies)
+
+    def of(self, counter: str) -> tuple[int, int] | None:
+        """The two sums that a counter may have moved by; None where a reply does not tell."""
+        return None if counter in self._untold else self._sums[counter]
+
+
+def totals_of(replies: Sequence[Reply]) -> Totals:
+    """The counts of replies, added up."""
+    totals = Totals()
+    for reply in replies:
+        totals.take(reply)
+    return totals
+
+
+def is_counted(counters: Mapping[str, float]) -> bool:
+    """Whether `/metrics` has any counter that replies can be held against."""
+    return any(name in counters for name in _COUNTERS)
+
+
 def contradictions_with_counters(
-    before: Mapping[str, float], after: Mapping[str, float], replies: Sequence[Reply]
+    before: Mapping[str, float], after: Mapping[str, float], told: Totals
 ) -> list[str]:
     """What the change of `/metrics` says against the replies in between, one sentence each.
 
@@ -42,20 +79,15 @@ def contradictions_with_counters(
     allowed.
     """
     found: list[str] = []
-    for counter, (word, count_of) in _COUNTERS.items():
-        counts = [count_of(reply) for reply in replies]
-        if counter not in before or counter not in after or None in counts:
+    for counter, (word, _) in _COUNTERS.items():
+        accepted = told.of(counter)
+        if counter not in before or counter not in after or accepted is None:
             continue
         change = after[counter] - before[counter]
-        told = sum(count or 0 for count in counts)
-        accepted = {told}
-        if word != "output":
-            pairs = zip(counts, replies, strict=True)
-            accepted.add(sum((count or 0) * max(1, len(r.copies)) for count, r in pairs))
         rounded = printed_quantum(before[counter]) + printed_quantum(after[counter])
         if all(abs(change - count) > rounded / 2 for count in accepted):
             found.append(
                 f"/metrics counted {change:g} {word} tokens ({counter}) where the replies "
-                f"count {told}"
+                f"count {accepted[0]}"
             )
     return found

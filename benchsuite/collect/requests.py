@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from benchsuite.client.reply import Reply
+from benchsuite.client.reply import Reply, gaps_ns
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, Unmeasured, Value
 
@@ -21,7 +23,8 @@ _UNTOLD = {
     "slot": "nothing tells which slot served: the reply does not name it, and no log line of "
     "this request could be told apart",
     "ttft_ms": "no token arrived as an event of its own",
-    "tpot_ms": "fewer than two tokens were generated",
+    "tpot_ms": "fewer than two tokens were generated, or all came at one moment",
+    "itl_ms": "tokens of one completion did not arrive at two moments",
 }
 
 
@@ -51,11 +54,20 @@ def measure_reply(
             unmeasured.append(
                 Unmeasured(name, variant, WARM_UP, "not_applicable", trial=trial, labels=labels)
             )
+        elif reply.stamps.held_up and _SOURCES.get(name) == CLIENT_CLOCK:
+            unmeasured.append(
+                Unmeasured(name, variant, HELD_UP, "inconclusive", trial=trial, labels=labels)
+            )
         elif value is not None:
             unit, source = CATALOGUE[name].unit, _source(name, reply)
             measured.append(Measurement(name, value, unit, variant, trial, labels, source=source))
         elif name in _UNTOLD:
-            unmeasured.append(Unmeasured(name, variant, _UNTOLD[name], trial=trial, labels=labels))
+            # whether tokens come apart is a matter of moments: nothing is missing where they do not
+            outcome: Literal["missing", "inconclusive"]
+            at_once = name == "tpot_ms" and (reply.output_tokens or 0) > 1
+            outcome = "inconclusive" if name == "itl_ms" or at_once else "missing"
+            why = _UNTOLD[name]
+            unmeasured.append(Unmeasured(name, variant, why, outcome, trial=trial, labels=labels))
         else:
             reason = "the reply has no server timings"
             unmeasured.append(Unmeasured(name, variant, reason, trial=trial, labels=labels))
@@ -121,6 +133,12 @@ _NO_LOG = (
     "it with 'observe = { log = ... }'"
 )
 
+HELD_UP = (
+    "our own client could not keep up: tokens waited in the socket, and their stamps are late; ask "
+    "for less at once"
+)
+"""Why latencies of our own clock are not told."""
+
 WARM_UP = "the request is one of warm-up, whose latency is left out"
 """Why the latency of some requests is not measured."""
 
@@ -132,6 +150,7 @@ _SOURCES = {
     "ttft_ms": CLIENT_CLOCK,
     "e2e_ms": CLIENT_CLOCK,
     "tpot_ms": CLIENT_CLOCK,
+    "itl_ms": CLIENT_CLOCK,
     "server_prefill_ms": "reply timings.prompt_ms",
     "server_decode_ms": "reply timings.predicted_ms",
     "prefill_tokens_per_second": "reply timings.prompt_n / timings.prompt_ms",
@@ -150,10 +169,11 @@ def _source(name: str, reply: Reply) -> str:
 def _values(reply: Reply, slot: int | None) -> dict[str, Value | None]:
     stamps, timings = reply.stamps, reply.timings
     ttft = tpot = prefill = None
+    gaps = gaps_ns(reply)
     if stamps.first_token_ns:
         ttft = (stamps.first_token_ns - stamps.sent_ns) / _NS_PER_MS
-        if reply.output_tokens is not None and reply.output_tokens > 1:
-            span_ns = stamps.last_token_ns - stamps.first_token_ns
+        span_ns = stamps.last_token_ns - stamps.first_token_ns
+        if reply.output_tokens is not None and reply.output_tokens > 1 and span_ns > 0:
             tpot = span_ns / _NS_PER_MS / (reply.output_tokens - 1)
     if timings.prompt_ms and reply.evaluated_tokens is not None:
         prefill = reply.evaluated_tokens / timings.prompt_ms * 1000
@@ -167,6 +187,7 @@ def _values(reply: Reply, slot: int | None) -> dict[str, Value | None]:
         "ttft_ms": ttft,
         "e2e_ms": (stamps.end_ns - stamps.sent_ns) / _NS_PER_MS,
         "tpot_ms": tpot,
+        "itl_ms": statistics.median(gaps) / _NS_PER_MS if gaps else None,
         "server_prefill_ms": timings.prompt_ms,
         "server_decode_ms": timings.predicted_ms,
         "prefill_tokens_per_second": prefill,

@@ -6,6 +6,7 @@ check sees it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from benchsuite.collect.machine import backend_kind
@@ -63,6 +64,20 @@ def unmet_requirements(
     if facts.n_ctx_slot is not None:
         found.extend(_context(flags, needs, facts.n_ctx_slot, facts))
     return found
+
+
+def other_model(asked: str, told: str | None) -> str | None:
+    """A sentence if the server names another model file than it was started with.
+
+    Args:
+        asked: Path of the file; empty where it was not known before.
+        told: `model_path` of `/props`, as the server was given it (builds 10092 to 11549); None
+            where it does not tell.
+    """
+    names = [re.split(r"[/\\]", path)[-1] for path in (asked, told or "")]
+    if not all(names) or names[0] == names[1]:
+        return None
+    return f"model: asked for {names[0]}, the server has {names[1]} (/props model_path)"
 
 
 def _minima(

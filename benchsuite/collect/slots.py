@@ -40,3 +40,19 @@ def timings_of(reply: Reply, timings: Sequence[SlotTiming]) -> list[SlotTiming]:
             or abs(timing.decode_ms - told.predicted_ms) <= _PRINTED_MS
         )
     ]
+
+
+def contradiction_with_log(reply: Reply, timings: Sequence[SlotTiming]) -> str | None:
+    """A sentence if the log counts other evaluated tokens than the only reply since the last look.
+
+    Args:
+        reply: It names no slot, and no line matches it.
+        timings: Those printed since the last look; with more or less than one nothing is said.
+    """
+    told = reply.timings.prompt_n
+    if len(timings) != 1 or told is None or timings[0].prompt_tokens == told or reply.copies:
+        return None
+    return (
+        f"the log counts {timings[0].prompt_tokens} evaluated prompt tokens "
+        f"(print_timing), the reply {told}"
+    )

@@ -50,6 +50,13 @@ class Blind(msgspec.Struct, frozen=True):
     outcome: Outcome = "not_applicable"
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """Memory beside a look at the server, in bytes; what is not known is left out."""
+
+    cgroup_bytes: int | None = None  # None too where the server has no cgroup of its own
+    gpu_bytes: dict[str, int] = {}  # by device
+
+
 class Snapshots:
     """Reads a server's memory when told to.
 
@@ -96,6 +103,31 @@ class Snapshots:
         self._unmeasured: list[Unmeasured] = []
         self.sampler = None if pids is None else MemorySampler(pids, self._keep_reading)
         self.warnings: list[str] = []
+        self._devices: tuple[Server, list[str]] | None = None  # of the process seen last
+
+    def beside(self) -> Beside:
+        """Memory of the server's cgroup and of its GPUs now, for those who look often.
+
+        Which devices a process uses is asked of its log once.
+        """
+        pids = () if self._pids is None else tuple(self._pids())
+        if not pids:
+            return Beside()
+        place = server_place(pids[0], self._root)
+        charged = place if isinstance(place, Unreadable) else read_cgroup(place)
+        known = self._devices
+        if known is None or known[0].pids[0] != pids[0]:
+            env = read_environ(pids[0], self._root / "proc")
+            load = None if self._log is None else self._log.facts()
+            devices = [] if load is None else cuda_devices(load.devices)
+            buses = {} if load is None else load.load.buses
+            known = self._devices = (Server(pids, env, buses), devices)
+        server = msgspec.structs.replace(known[0], pids=pids)
+        found = self._gpu.read(known[1], server, os.environ) if known[1] else []
+        return Beside(
+            None if isinstance(charged, Unreadable) else charged.current_bytes,
+            {one.device: one.used_bytes for one in found if not isinstance(one, GpuMiss)},
+        )
 
     def take(self, name: str) -> tuple[list[Measurement], list[Unmeasured]]:
         """Read memory now, labelled `at="NAME"`."""

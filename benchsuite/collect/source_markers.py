@@ -1,23 +1,31 @@
 """Counts the lines of a source folder that match a pattern.
 
 The count is made by a child process (`python -m benchsuite.collect.source_markers`), since a
-regular expression of Python can take for ever and cannot be stopped from within.
+regular expression of Python can take for ever and cannot be stopped from within. It is guarded as a
+server is, and ends by itself where nothing guards it (Windows).
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchsuite.regular import open_regular
+from benchsuite.server.asking import ask
+
 LIMIT_SECONDS = 60.0
 """How long one count may take."""
+_SPARE_SECONDS = 5.0
+"""So much later the child ends by itself, where it was not ended."""
 _LINE_BYTES = 1024 * 1024
 _PROBE_BYTES = 8 * 1024
 _LEFT_OUT = frozenset({".git", ".hg", ".svn"})
@@ -31,7 +39,11 @@ class MarkerCount(NamedTuple):
 
 
 def count_markers(
-    folder: Path, globs: Sequence[str], pattern: str, limit_s: float = LIMIT_SECONDS
+    folder: Path,
+    globs: Sequence[str],
+    pattern: str,
+    stop: threading.Event | None = None,
+    limit_s: float = LIMIT_SECONDS,
 ) -> MarkerCount | str:
     """The lines that match, or one sentence that says why they could not be counted.
 
@@ -42,27 +54,27 @@ def count_markers(
         folder: Where the source is.
         globs: Which files, by their path under the folder with forward slashes.
         pattern: A regular expression, searched in each line without its end.
+        stop: Gives the count up, once set.
         limit_s: Seconds until the count is given up.
     """
-    asked = json.dumps({"folder": str(folder), "globs": list(globs), "pattern": pattern})
+    asked = {"folder": str(folder), "globs": list(globs), "pattern": pattern}
+    question = json.dumps({**asked, "limit_s": limit_s + _SPARE_SECONDS})
+    child = [sys.executable, "-m", "benchsuite.collect.source_markers", question]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchsuite.collect.source_markers"],
-            input=asked,
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            check=False,
-        )
+        code, text = ask(child, os.environ, limit_s, stop)
     except subprocess.TimeoutExpired:
+        if stop is not None and stop.is_set():
+            return "counting was interrupted"
         return (
             f"counting took longer than {limit_s:g} s: the pattern '{pattern}' may try the same "
             f"text in too many ways, or {folder} is too large for its globs"
         )
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return f"counting in {folder} failed: {last[0]}"
-    told: dict[str, Any] = json.loads(done.stdout)
+    except OSError as error:
+        return f"counting in {folder} could not be begun: {error.strerror or error}"
+    lines = text.strip().splitlines()
+    if code != 0 or not lines:
+        return f"counting in {folder} failed: {lines[-1] if lines else f'exit code {code}'}"
+    told: dict[str, Any] = json.loads(lines[-1])
     if told["problem"]:
         return str(told["problem"])
     return MarkerCount(told["lines"], told["files"])
@@ -117,7 +129,7 @@ def _files_under(folder: Path) -> Iterator[Path]:
 def _count_in(path: Path, marker: re.Pattern[str]) -> int | None:
     """Matching lines of one file; None where it is binary."""
     found = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if b"\0" in file.read(_PROBE_BYTES):
             return None
         file.seek(0)
@@ -133,10 +145,11 @@ def _count_in(path: Path, marker: re.Pattern[str]) -> int | None:
 
 
 def main() -> None:
-    """Answer one question from standard input on standard output, both JSON."""
-    asked = json.load(sys.stdin)
+    """Answer one question, the last argument, on standard output; both are JSON."""
+    asked = json.loads(sys.argv[-1])
+    faulthandler.dump_traceback_later(asked["limit_s"], exit=True)  # also in the middle of a search
     told = count_here(Path(asked["folder"]), asked["globs"], asked["pattern"])
-    json.dump(told, sys.stdout)
+    sys.stdout.write(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ _OF_REPLY = (
     "ttft_ms",
     "e2e_ms",
     "tpot_ms",
+    "itl_ms",
 )
 """What a reply would have told."""
 

@@ -6,33 +6,46 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
 
 from benchsuite.client.api import LlamaClient
-from benchsuite.collect.client_health import ClientHealth, measure_lateness, server_cores
+from benchsuite.collect.client_health import LATE_SHARE, ClientHealth, server_cores
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.launch_medians import launch_medians
-from benchsuite.collect.leaks import measure_leaks, measure_own
-from benchsuite.collect.load import measure_load
+from benchsuite.collect.leaks import leaks_measured, measure_leaks, measure_own
+from benchsuite.collect.load import measure_load, nothing_sent, summarise_load
+from benchsuite.collect.load_seen import MOST_KEPT, LoadSeen, kept_of_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
-from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
+from benchsuite.collect.reconcile import (
+    Totals,
+    contradiction_in,
+    contradictions_with_counters,
+    is_counted,
+    totals_of,
+)
 from benchsuite.collect.requests import measure_copies, measure_reply, of_no_log
 from benchsuite.collect.restarts import counters_fell
+from benchsuite.collect.server_samples import ServerSampler
 from benchsuite.collect.slot_tasks import SlotTasks
-from benchsuite.collect.slots import slot_of, timings_of
+from benchsuite.collect.slots import contradiction_with_log, slot_of, timings_of
 from benchsuite.collect.snapshots import Blind, Snapshots
+from benchsuite.collect.speed_trend import SpeedTrends
 from benchsuite.collect.statuses import measure_status
-from benchsuite.drive.driver import Load, Refused, Served, Settled, describe_labels
+from benchsuite.drive.driver import Load, Refused, Served, Settled
 from benchsuite.errors import ServerLiedError
 from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.model.load import LoadSummary, SweepSummary
 from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
 
 _LOG_WAIT_SECONDS = 1.0
 BAD_REQUEST = 400
 """Refused before its prompt was evaluated: it leaves nothing in a slot."""
-_MOST_ASKED = 2000
+_MOST_ASKED = MOST_KEPT
 
 
 class Watch:
@@ -47,6 +60,7 @@ class Watch:
         keep: The journal.
         owned: Whether we launched the server; contradictions are errors then, else warnings.
         unseen: Why there are no `pids`; None where the server is seen over HTTP only.
+        slots: How many the server says it has; None where it does not tell.
 
     Attributes:
         measurements: What was measured so far.
@@ -57,7 +71,9 @@ class Watch:
         in_flight: Labels of each request that was sent and not answered yet, and the slot that
             it is pinned to, in the order of sending.
         growth: Anonymous memory beside the count of finished requests.
+        speeds: Decode speed over time, by load step.
         warm_ups: Turns and completes whose latency was left out.
+        loads: What each load step came to.
     """
 
     def __init__(
@@ -71,6 +87,7 @@ class Watch:
         keep: Keep,
         owned: bool,
         unseen: Blind | None = None,
+        slots: int | None = None,
     ) -> None:
         self._client = client
         self._variant = variant
@@ -79,35 +96,62 @@ class Watch:
         self._keep = keep
         self._owned = owned
         self._counters: dict[str, float] | None = None
+        self._slot_count = slots
         self._seen_timings = 0
+        self._passed_over = 0  # requests whose timing lines may still come, or were not read
         self._seen_events = 0
         self._foreign: str | None = None
         self._told = False  # whether counts were turned inconclusive
         self._lost = ""  # a request that failed after it may have been evaluated
+        # Whether requests before broke off: what was evaluated of them is sometimes counted only
+        # after their error was answered (11549: 35 tokens with the next reply, on a busy machine).
+        self._broke_off = False
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
         self.secrets: dict[str, str] = {}  # by session; set before the first request
         self.asked: deque[Asked] = deque(maxlen=_MOST_ASKED)
-        self.in_flight: list[tuple[dict[str, str], int | None]] = []
+        self._under_way: dict[_Key, tuple[dict[str, str], int | None]] = {}
         self.growth = Growth()
+        self.speeds = SpeedTrends()
         self.warm_ups = 0
+        self.loads: list[LoadSummary] = []
+        self.sweeps: list[SweepSummary] = []
+        self._load: LoadSeen | None = None  # of the load step that is under way
         self._snapshots = Snapshots(
             variant, trial, pids=pids, log=log, keep=keep, owned=owned, unseen=unseen
         )
         self._health = ClientHealth(self._requests, server_cores() if owned else None)
         self._sent = 0
+        self._place = ("", "")  # step and stage that the request sent last belongs to
+        self._step = ""  # load step that the request sent last belongs to
+        self._server = ServerSampler(
+            client,
+            self._requests,
+            lambda: self._step,
+            None if pids is None else self._snapshots.beside,
+            keep,
+            variant,
+            trial,
+            owned=owned,
+        )
         self._tasks = SlotTasks()
-        self._sampling: asyncio.Task[None] | None = None
+        self._sampling: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin sampling memory, and read the counters that later changes are held against."""
         if self._snapshots.sampler is not None:
-            self._sampling = asyncio.ensure_future(self._snapshots.sampler.run())
+            self._sampling.append(asyncio.ensure_future(self._snapshots.sampler.run()))
+        self._sampling.append(asyncio.ensure_future(self._server.run()))
         self._health.start()
         self._counters = await self._client.metrics()
         if self._counters is None:
             self.warnings.append("/metrics is off: counts were not checked against it")
+        elif not is_counted(self._counters):
+            self.warnings.append(
+                "/metrics has none of the counters that replies add up to: counts were not checked "
+                "against it"
+            )
         await self._check_busy([])
         if self._log is not None:
             self._log.poll()
@@ -121,10 +165,10 @@ class Watch:
 
     async def stop(self) -> None:
         """End sampling; what was measured stays."""
-        if self._sampling is not None:
-            self._sampling.cancel()
-            await asyncio.gather(self._sampling, return_exceptions=True)
-            self._sampling = None
+        for task in self._sampling:
+            task.cancel()
+        await asyncio.gather(*self._sampling, return_exceptions=True)
+        self._sampling.clear()
         self._health.stop()
         for found in self._health.measure(self._variant, self._trial):
             self.add(found)
@@ -148,25 +192,47 @@ class Watch:
 
     def sending(self, labels: dict[str, str], slot: int | None) -> None:
         """Remember a request until its reply comes."""
-        self.in_flight.append((labels, slot))
+        self._under_way[_key(labels)] = (labels, slot)
         self._sent += 1
+        place = (labels.get("step", ""), labels.get("stage", ""))
+        if place != self._place:
+            self._place = place
+            self._health.begin_step()
+        self._step = place[0]
+
+    @property
+    def in_flight(self) -> list[tuple[dict[str, str], int | None]]:
+        """Labels and pinned slot of each request under way, in the order of sending."""
+        return list(self._under_way.values())
 
     def _requests(self) -> tuple[int, int]:
         """How many requests are under way, and how many were sent so far."""
-        return len(self.in_flight), self._sent
+        return len(self._under_way), self._sent
 
     def served(self, served: Served) -> None:
-        """Keep a reply in the journal at once, before anything else can fail."""
+        """Keep a reply in the journal at once, before anything else can fail.
+
+        Raises:
+            ServerLiedError: Of a load step on a server of ours: its counts contradict each other.
+        """
         self._answered(served.labels)
-        self._keep(
-            "reply",
-            variant=self._variant,
-            trial=self._trial,
-            labels=served.labels,
-            reply=served.reply,
-        )
+        kept: dict[str, Any] = {"reply": served.reply}
+        if served.due_ns is not None:
+            kept = {"reply": kept_of_load(served.reply), "due_ns": served.due_ns}
+        self._keep("reply", variant=self._variant, trial=self._trial, labels=served.labels, **kept)
         if served.measured:
             self.growth.finished(served, self._snapshots.sampler)
+            self.speeds.take(served)
+        if served.due_ns is not None:
+            problem = self._of_load().take(served)
+            if problem is not None:
+                self._contradiction(problem)
+
+    def _of_load(self) -> LoadSeen:
+        """What was seen of the load step that is under way."""
+        if self._load is None:
+            self._load = LoadSeen(self.secrets)
+        return self._load
 
     def refused(self, refused: Refused) -> None:
         """Keep an error reply that was allowed; what it left in a slot may not be known."""
@@ -174,9 +240,11 @@ class Watch:
         if refused.status != BAD_REQUEST:
             self._lost = self._lost or refused.message
         self._keep("refused", variant=self._variant, trial=self._trial, refused=refused)
+        if refused.of_load:
+            self._of_load().failed += 1
 
     def _answered(self, labels: dict[str, str]) -> None:
-        self.in_flight = [one for one in self.in_flight if one[0] != labels]
+        self._under_way.pop(_key(labels), None)
 
     async def quiet(self, settled: Sequence[Settled]) -> None:
         """Settle what finished requests leave open: slots, measurements, counts.
@@ -186,6 +254,7 @@ class Watch:
                 other than the one asked for has served; or it is not healthy after an error.
         """
         batch = [one for one in settled if isinstance(one, Served)]
+        self._passed_over += len(settled) - len(batch)
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             if served.measured:
@@ -202,13 +271,21 @@ class Watch:
                     "it; llama-server passes over a slot that it does not have without a word",
                     hint="pin to a slot below the server's number of slots (parallel)",
                 )
+            if slot is not None and slot >= (self._slot_count or slot + 1):
+                self._contradiction(
+                    f"{served.words}: slot {slot} served it, but the server has "
+                    f"{self._slot_count} slots, from 0 on"
+                )
         for one in settled:
             measured, unmeasured = measure_status(one, self._variant, self._trial)
             self.measurements += measured
             self.unmeasured += unmeasured
-        await self._check_counters(settled, batch)
+        failed = [one for one in settled if isinstance(one, Refused)]
+        totals = None if failed or self._broke_off else totals_of([one.reply for one in batch])
+        self._broke_off = any(one.status != BAD_REQUEST for one in failed)
+        await self._check_counters(totals, settled[-1].words if settled else "nothing")
         await self._check_busy(_slots_used(batch, slots) + [None] * (len(settled) - len(batch)))
-        await self._check_health([one for one in settled if isinstance(one, Refused)])
+        await self._check_health(failed)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
@@ -219,37 +296,61 @@ class Watch:
         Raises:
             ServerLiedError: On a server of ours, where counts contradict each other.
         """
-        slots = await self._slots(load.served)
-        self.asked.extend(map(Asked, load.served, slots))
-        for served in load.served:
-            problem = contradiction_in(served.reply)
-            if problem is not None:
-                self._contradiction(f"{served.words}: {problem}")
+        seen, self._load = self._of_load(), None
+        last = list(seen.last)
+        slots = await self._slots(last)
+        self.asked.extend(map(Asked, last, slots))
         measured, unmeasured = measure_load(load, self._variant, self._trial)
-        labels = {"step": load.name}
-        measured += measure_lateness(load.lateness_ns, labels, self._variant, self._trial)
         self.measurements += measured
         self.unmeasured += unmeasured
-        self._measure_leaks(labels, load.served)
-        if load.refused:
-            first = load.refused[0]
-            self.warnings.append(
-                f"load {load.name}: {len(load.refused)} requests were refused, the first "
-                f"{describe_labels(first.labels)}: {first.message}; its counts were not checked "
-                "against /metrics"
-            )
+        if not load.tally.is_empty:
+            for found in self._health.measure_step(load.labels, self._variant, self._trial):
+                self.add(found)
+        else:  # what our event loop and answers were like, was so in the step before
+            names = [LATE_SHARE, *(["leaks"] if self.secrets and not load.stage else [])]
+            for name in names:
+                self.add(nothing_sent(name, self._variant, self._trial, load.labels))
+        if not load.stage:
+            self._measure_looks(load.name)
+        if self.secrets and not load.stage and not load.tally.is_empty:
+            labels = {"step": load.name}
+            self.measurements.append(leaks_measured(seen.leaks, labels, self._variant, self._trial))
+            self.warnings += seen.warnings
+        self.loads.append(summarise_load(load, capped=self._client.is_paced))
+        self.warnings += self.loads[-1].warnings
+        if seen.failed:
             self._counters = await self._client.metrics() or self._counters
-        elif load.served:
-            await self._check_counters(load.served, load.served)
-        await self._check_busy(_slots_used(load.served, slots) + [None] * len(load.refused))
+        elif seen.served:
+            totals = None if self._broke_off else seen.totals
+            await self._check_counters(totals, f"load {load.name}")
+        self._broke_off = bool(seen.failed)
+        await self._check_busy(_slots_used(last, slots) + [None] * seen.unknown)
         if self._log is not None:
             self._log.poll()  # keeps the events of each step
             self._seen_events = len(self._log.reader.events)
 
+    def cut(self, load: Load, so_far: Sequence[str]) -> None:
+        """Keep how far a load came that an interruption or a fault has ended.
+
+        Args:
+            load: What it came to.
+            so_far: Its figures in words: it is not measured.
+        """
+        told = summarise_load(load, capped=self._client.is_paced)
+        words = (
+            f"{load.words} was cut short after {load.wall_ns / 1e9:.1f} s and {told.sent} "
+            "requests: nothing is judged by what came of it"
+        )
+        told = msgspec.structs.replace(
+            told, cut=True, so_far=tuple(so_far), warnings=(words, *told.warnings)
+        )
+        self.loads.append(told)
+        self.warnings += told.warnings
+
     async def restarted(self) -> None:
         """Begin anew with a fresh process: its counters, and slots that hold nothing."""
         self.asked.clear()
-        self.growth = Growth()
+        self.growth.restarted()
         self._counters = await self._client.metrics()
         if self._log is not None:
             self._log.poll()
@@ -316,6 +417,12 @@ class Watch:
         said = [measure_own(one, self.secrets, self._variant, self._trial) for one in batch]
         self.measurements += [one for one in said if one is not None]
         self.warnings += warnings
+
+    def _measure_looks(self, step: str) -> None:
+        found, gaps = self._server.measure(step)
+        for one in found:
+            self.add(one)
+        self.warnings += [gaps] if gaps else []
 
     async def measure_excess(self) -> None:
         """Hold cached tokens against what could be reused; to be asked once all steps are done.
@@ -392,6 +499,7 @@ class Watch:
     async def _slots(self, batch: Sequence[Served]) -> list[int | None]:
         slots: list[int | None] = [served.reply.slot for served in batch]
         if self._log is None or None not in slots:
+            self._passed_over += len(batch)
             return slots
         deadline = time.monotonic() + _LOG_WAIT_SECONDS
         pause = 0.0005
@@ -408,6 +516,11 @@ class Watch:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.02)
         self._seen_timings = len(self._log.reader.timings)
+        if self._owned and len(batch) == 1 and None in slots and not self._passed_over:
+            problem = contradiction_with_log(batch[0].reply, fresh)
+            if problem is not None:
+                self._contradiction(f"{batch[0].words}: {problem}")
+        self._passed_over = sum(slot is None for slot in slots)  # whose lines may come late
         return slots
 
     async def _check_health(self, refused: Sequence[Refused]) -> None:
@@ -418,27 +531,27 @@ class Watch:
                 "since then /health no longer says that the server is ready"
             )
 
-    async def _check_counters(self, settled: Sequence[Settled], batch: Sequence[Served]) -> None:
+    async def _check_counters(self, told: Totals | None, words: str) -> None:
+        """Hold the counters against what replies told; None where not all were answered."""
         if self._counters is None:
             return
         before = self._counters
         self._counters = await self._client.metrics() or before
         self._keep("counters", variant=self._variant, trial=self._trial, counters=self._counters)
-        if any(isinstance(one, Refused) for one in settled):
+        if told is None:
             return  # how much was counted of a request that failed half-way is not told
-        replies = [served.reply for served in batch]
-        problems = contradictions_with_counters(before, self._counters, replies)
+        problems = contradictions_with_counters(before, self._counters, told)
         fell = None if self._owned else counters_fell(before, self._counters)
         if fell is not None:
             self.doubt(fell)
         elif problems and self._owned:
-            self._contradiction(f"after {settled[-1].words}: {problems[0]}")
+            self._contradiction(f"after {words}: {problems[0]}")
         elif problems:
             self.doubt(f"someone else uses this server: {problems[0]}")
 
     async def _check_busy(self, ours: Sequence[int | None]) -> None:
         """Look whether an attached server is at work though all of our requests were answered."""
-        if self._owned or self._foreign is not None or self.in_flight:
+        if self._owned or self._foreign is not None or self._under_way:
             return
         deadline = time.monotonic() + _LOG_WAIT_SECONDS  # a slot is freed just after its reply
         while True:
@@ -482,6 +595,13 @@ class Watch:
             trial=self._trial,
             labels=measurement.labels,
         )
+
+
+_Key = frozenset[tuple[str, str]]
+
+
+def _key(labels: dict[str, str]) -> _Key:
+    return frozenset(labels.items())
 
 
 def _slots_used(batch: Sequence[Served], slots: Sequence[int | None]) -> list[int | None]:

@@ -7,146 +7,61 @@ is handed in.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
 from benchsuite.client.api import LlamaClient
-from benchsuite.client.reply import Reply
 from benchsuite.drive.conversation import Conversation
-from benchsuite.drive.load import closed_loop
-from benchsuite.drive.prompts import PromptBook
-from benchsuite.drive.vectors import References, Taken, take_vectors
+from benchsuite.drive.load import run_load
+from benchsuite.drive.prompts import PromptBook, texts_of
+from benchsuite.drive.replay import Fit, fit_to_server
+from benchsuite.drive.served import (
+    Hooks,
+    Load,
+    OtherStep,
+    Refused,
+    Sent,
+    Served,
+    Settled,
+    SlotDone,
+    describe_labels,
+    fields_of,
+    sent_of,
+)
+from benchsuite.drive.step_limit import step_in_time
+from benchsuite.drive.sweep import run_sweep
+from benchsuite.drive.vectors import References, take_vectors
 from benchsuite.errors import RequestRefusedError
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     CompleteStep,
     ConcurrentlyStep,
-    DamageStep,
     EmbeddingStep,
     IdleStep,
     LoadStep,
     LogprobsStep,
     PromptSpec,
-    RequestSpec,
-    RestartStep,
     SessionSpec,
-    SlotAction,
     SlotStep,
     SnapshotStep,
-    SourceMarkersStep,
     Step,
+    SweepStep,
     TurnStep,
 )
 
-
-class Sent(msgspec.Struct, frozen=True):
-    """What a request asked, as far as the server's caches go; either messages or a prompt."""
-
-    messages: tuple[dict[str, str], ...] | None = None  # of a chat
-    prompt: str | None = None  # raw
-    fields: dict[str, Any] = {}  # extra ones of the body, which a chat template may read
-    cache_prompt: bool | None = None
-
-
-class Served(msgspec.Struct, frozen=True):
-    """One request and its reply."""
-
-    labels: dict[str, str]
-    reply: Reply
-    wanted_slot: int | None  # pinned to; None left the choice to the server
-    alone: bool  # whether no other request of ours was under way
-    sent: Sent = Sent()
-    may_fail: bool = False  # whether its status is measured
-    measured: bool = True  # False: asked for its vectors, no request of the scenario's own
-    warm_up: bool = False  # whether its latency is left out
-
-    @property
-    def words(self) -> str:
-        """The request in words, for messages."""
-        return describe_labels(self.labels)
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """A request or slot step that was allowed to fail, and was answered with an error."""
-
-    labels: dict[str, str]
-    status: int  # of HTTP, or as the error says that ended a stream; 0 where it says none
-    message: str
-
-    @property
-    def words(self) -> str:
-        """What was asked, in words, for messages."""
-        return describe_labels(self.labels)
-
-
-class SlotDone(msgspec.Struct, frozen=True):
-    """A slot step that was done."""
-
-    labels: dict[str, str]
-    action: SlotAction
-    tokens: int  # saved, restored or erased
-    may_fail: bool
-
-    @property
-    def words(self) -> str:
-        """What was asked, in words, for messages."""
-        return describe_labels(self.labels)
-
-
-Settled = Served | Refused | SlotDone
-"""What a step came to that asked something of the server."""
-
-
-def describe_labels(labels: dict[str, str]) -> str:
-    """A request in words: `turn 2 of session A`, `request warm`."""
-    if "step" in labels and "request" in labels:
-        return f"request {labels['request']} of load {labels['step']}"
-    if "session" in labels:
-        return f"turn {labels['turn']} of session {labels['session']}"
-    if "step" in labels:
-        return f"step {labels['step']}"
-    return f"request {labels['request']}"
-
-
-OtherStep = DamageStep | RestartStep | SourceMarkersStep
-
-
-class Load(msgspec.Struct, frozen=True):
-    """What a load step brought."""
-
-    name: str
-    served: tuple[Served, ...]  # in the order in which they were finished
-    refused: tuple[Refused, ...]
-    wall_ns: int  # from before the first request to after the last reply
-    # nanoseconds from each served request being due to its being on its way, a cap of the rate
-    # and warm-up left out; in the order in which they were finished
-    lateness_ns: tuple[int, ...] = ()
-
-
-def _nothing(labels: dict[str, str], slot: int | None) -> None:
-    """Nobody wants to know what is about to be sent."""
-
-
-def _nobody(refused: Refused) -> None:
-    """Nobody wants to know what was refused."""
-
-
-class Hooks(msgspec.Struct, frozen=True):
-    """What the driver calls besides the server."""
-
-    progress: Callable[[str], None]  # before each step, in words
-    served: Callable[[Served], None]  # at once when a request is finished
-    quiet: Callable[[Sequence[Settled]], Awaitable[None]]  # after each step, with its requests
-    snapshot: Callable[[str], Awaitable[None]]
-    loaded: Callable[[Load], Awaitable[None]]  # after each load step
-    other: Callable[[OtherStep], Awaitable[None]]  # steps that are more than requests
-    vectors: Callable[[Taken], None]  # at once when vectors were taken
-    # before a request is sent, with its labels and the slot that it is pinned to
-    sending: Callable[[dict[str, str], int | None], None] = _nothing
-    refused: Callable[[Refused], None] = _nobody  # at once when one that may fail has failed
+__all__ = [
+    "Driver",
+    "Hooks",
+    "Load",
+    "OtherStep",
+    "Refused",
+    "Sent",
+    "Served",
+    "Settled",
+    "SlotDone",
+    "describe_labels",
+]
 
 
 class Driver:
@@ -159,6 +74,7 @@ class Driver:
         references: What vector steps go along and are compared with.
         chat_by_template: Send pinned chat turns through `/apply-template` and `/completion`,
             whose reply names the slot; for servers whose log cannot be read.
+        step_seconds: How long a step may take that is more than idling; None: any time.
     """
 
     def __init__(
@@ -169,13 +85,18 @@ class Driver:
         *,
         chat_by_template: bool,
         references: References = References(),  # noqa: B008  # frozen
+        step_seconds: float | None = None,
     ) -> None:
         self._client = client
         self._references = references
+        self._step_seconds = step_seconds
         self._prompts = prompts
-        self._hooks = hooks
+        self._hooks = msgspec.structs.replace(hooks, progress=self._progress)
+        self._tell = hooks.progress
+        self._doing = ""
         self._chat_by_template = chat_by_template
         self._conversations: dict[str, Conversation] = {}
+        self._fits: dict[str, Fit] = {}  # of load steps that have a file
 
     async def prepare(self, sessions: dict[str, SessionSpec], steps: Sequence[Step]) -> None:
         """Make every text before the first request, so that making them disturbs nothing."""
@@ -186,6 +107,10 @@ class Driver:
             self._conversations[spec.name] = Conversation(spec, system)
         for spec_of in _prompts_of(steps):
             await self._prompts.text(spec_of, self._client.tokenise)
+        for step in steps:
+            if isinstance(step, LoadStep) and step.source is not None:
+                fit = await fit_to_server(step, self._client, self._prompts)
+                self._fits[step.name] = fit
 
     async def run(self, steps: Sequence[Step]) -> None:
         """Take every step in order, with the automatic snapshots around them.
@@ -196,8 +121,14 @@ class Driver:
         first, last = AUTOMATIC_SNAPSHOTS
         await self._snapshot(first)
         for step in steps:
-            await self._step(step)
+            limit = None if isinstance(step, IdleStep) else self._step_seconds
+            async with step_in_time(limit, lambda: self._doing):
+                await self._step(step)
         await self._snapshot(last)
+
+    def _progress(self, words: str) -> None:
+        self._doing = words
+        self._tell(words)
 
     async def _step(self, step: Step) -> None:
         match step:
@@ -205,9 +136,19 @@ class Driver:
                 await self._hooks.quiet([await self._request(step, alone=True)])
             case ConcurrentlyStep():
                 await self._hooks.quiet(await self._concurrently(step))
+            case SweepStep():
+                await run_sweep(step, self._client, self._prompts, self._hooks)
             case LoadStep():
                 self._hooks.progress(f"load {step.name}")
-                await self._hooks.loaded(await self._load(step))
+                await self._hooks.loaded(
+                    await run_load(
+                        step,
+                        self._client,
+                        self._prompts,
+                        self._hooks,
+                        fit=self._fits.get(step.name),
+                    )
+                )
             case LogprobsStep() | EmbeddingStep():
                 await self._vectors(step)
             case IdleStep():
@@ -254,36 +195,6 @@ class Driver:
             raise
         return [served for results in branches for served in results]
 
-    async def _load(self, step: LoadStep) -> Load:
-        served: list[Served] = []
-        refused: list[Refused] = []
-        lateness_ns: list[int] = []
-        fields = {**_fields(step.request, None), "n_predict": step.max_tokens}
-
-        async def ask(number: int, due_ns: int) -> int:
-            labels = {"step": step.name, "request": str(number + 1)}
-            prompt = await self._prompts.text(step.prompt_of(number), self._client.tokenise)
-            if step.prefix is not None:
-                prefix = await self._prompts.text(step.prefix, self._client.tokenise)
-                prompt = f"{prefix} {prompt}"
-            self._hooks.sending(labels, None)
-            try:
-                reply = await self._client.complete(prompt, fields)
-            except RequestRefusedError as error:
-                refused.append(Refused(labels, error.status, error.message))
-                self._hooks.refused(refused[-1])
-                return time.monotonic_ns()
-            sent = _sent(step.request, prompt=prompt)
-            alone, warm_up = step.concurrency == 1, number < step.warm_up
-            served.append(Served(labels, reply, None, alone, sent, warm_up=warm_up))
-            if not warm_up:
-                lateness_ns.append(reply.stamps.scheduled_ns - due_ns)
-            self._hooks.served(served[-1])
-            return reply.stamps.end_ns
-
-        wall_ns = await closed_loop(step.requests, step.concurrency, ask)
-        return Load(step.name, tuple(served), tuple(refused), wall_ns, tuple(lateness_ns))
-
     async def _request(self, step: TurnStep | CompleteStep, *, alone: bool) -> Served | Refused:
         labels = self._labels(step)
         self._hooks.progress(describe_labels(labels))
@@ -326,43 +237,24 @@ class Driver:
         user = await self._prompts.text(step.user, self._client.tokenise)
         self._hooks.sending(labels, spec.slot)
         messages = conversation.ask(user)
-        fields = _fields(spec.request, spec.slot)
+        fields = fields_of(spec.request, spec.slot)
         if spec.slot is not None and self._chat_by_template:
             prompt = await self._client.apply_template(messages)
             reply = await self._client.complete(prompt, {**fields, "n_predict": step.max_tokens})
-            sent = _sent(spec.request, prompt=prompt)
+            sent = sent_of(spec.request, prompt=prompt)
         else:
-            sent = _sent(spec.request, messages=messages)
+            sent = sent_of(spec.request, messages=messages)
             reply = await self._client.chat(messages, {**fields, "max_tokens": step.max_tokens})
         conversation.answered(user, reply.content)
         return Served(labels, reply, spec.slot, alone, sent, step.may_fail, warm_up=step.warm_up)
 
     async def _complete(self, step: CompleteStep, labels: dict[str, str], alone: bool) -> Served:
         prompt = await self._prompts.text(step.prompt, self._client.tokenise)
-        fields = {**_fields(step.request, step.slot), "n_predict": step.max_tokens}
+        fields = {**fields_of(step.request, step.slot), "n_predict": step.max_tokens}
         self._hooks.sending(labels, step.slot)
         reply = await self._client.complete(prompt, fields)
-        sent = _sent(step.request, prompt=prompt)
+        sent = sent_of(step.request, prompt=prompt)
         return Served(labels, reply, step.slot, alone, sent, step.may_fail, warm_up=step.warm_up)
-
-
-def _fields(request: RequestSpec, slot: int | None) -> dict[str, Any]:
-    fields: dict[str, Any] = {"temperature": request.temperature, **request.extra}
-    if request.cache_prompt is not None:
-        fields["cache_prompt"] = request.cache_prompt
-    if slot is not None:
-        fields["id_slot"] = slot
-    return fields
-
-
-def _sent(
-    request: RequestSpec,
-    *,
-    messages: Sequence[dict[str, str]] | None = None,
-    prompt: str | None = None,
-) -> Sent:
-    kept = None if messages is None else tuple(messages)
-    return Sent(kept, prompt, dict(request.extra), request.cache_prompt)
 
 
 _WithPrompt = CompleteStep | LogprobsStep | EmbeddingStep
@@ -379,6 +271,5 @@ def _prompts_of(steps: Sequence[Step]) -> list[PromptSpec]:
             for branch in step.branches:
                 found += _prompts_of(branch)
         elif isinstance(step, LoadStep):
-            found += [step.prompt_of(number) for number in range(step.requests)]
-            found += [] if step.prefix is None else [step.prefix]
+            found += texts_of(step)
     return found

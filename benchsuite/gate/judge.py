@@ -33,6 +33,7 @@ from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.scenario import GateSpec, Scenario
 from benchsuite.model.verdict import Against, Estimate, GateResult, Level, Outcome
+from benchsuite.patterns import SlowExpressionError
 from benchsuite.store.baselines import Baselines
 
 SEVERITY: tuple[Outcome, ...] = (
@@ -92,20 +93,20 @@ def judge(
                 continue
             if spec.same_as is not None and spec.same_as.variant == variant:
                 continue  # its own reference
-            if _is_own_reference(subject.selector, variant, seen):
-                continue
-            own = Subject(
-                spec,
-                subject.selector,
-                subject.metric,
-                variant,
-                tuple(seen.select(variant, subject.selector)),
-                subject.place,
-            )
-            findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
-            if record.interrupted:
-                findings = [_unreached(finding) for finding in findings]
-            results.append(_result(own, [_explained(f, own, seen) for f in findings]))
+            own = msgspec.structs.replace(subject, variant=variant)
+            try:
+                if _is_own_reference(subject.selector, variant, seen):
+                    continue
+                chosen = tuple(seen.select(variant, subject.selector))
+                own = msgspec.structs.replace(own, series=chosen)
+                findings = _findings(own, seen, baselines, allow_new=allow_new, platform=platform)
+                if record.interrupted:
+                    findings = [_unreached(finding) for finding in findings]
+                findings = [_explained(f, own, seen) for f in findings]
+            except SlowExpressionError as error:
+                reason = f"{error.message}; {error.hint}"
+                findings = [Finding("inconclusive", reason, state="inconclusive")]
+            results.append(_result(own, findings))
     return tuple(results)
 
 

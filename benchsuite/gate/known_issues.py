@@ -7,7 +7,6 @@ what it is.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -17,6 +16,7 @@ from benchsuite.gate.seen import Seen, backend_of
 from benchsuite.model.record import Failure, Launch, RunRecord
 from benchsuite.model.scenario import KnownIssue, Scenario
 from benchsuite.model.verdict import GateResult, IssueResult
+from benchsuite.patterns import SlowExpressionError, found
 from benchsuite.units import build_number
 
 WARN_DAYS = 14
@@ -76,7 +76,6 @@ def shows(signature: str, failure: Failure) -> bool:
     line printed before it must not excuse it. Else the sentence and the lines that report errors,
     and where there are none of those, the last lines.
     """
-    wanted = re.compile(signature)
     seen = failure.forensics
     lines = (*failure.last_lines, *(() if seen is None else seen.errors))
     if seen is not None and seen.crash:
@@ -85,7 +84,15 @@ def shows(signature: str, failure: Failure) -> bool:
     else:
         told = [failure.message, failure.hint or ""]
         told += failure.last_lines if seen is None or not seen.errors else seen.errors
-    return any(wanted.search(text) for text in told)
+    return any(_is_in(signature, text) for text in told)
+
+
+def _is_in(signature: str, text: str) -> bool:
+    """Whether a signature is in a text; one that is not decided in time excuses nothing."""
+    try:
+        return found(signature, text)
+    except SlowExpressionError:
+        return False
 
 
 class _Settling:
@@ -191,8 +198,7 @@ class _Settling:
             return self._result(issue, "not considered", words)
         meant = self._variant_gates(issue)
         failed = [i for i in meant if self._gates[i].outcome == "fail"]
-        wanted = re.compile(issue.signature)
-        expected = [i for i in failed if wanted.search(self._gates[i].reason)]
+        expected = [i for i in failed if _is_in(issue.signature, self._gates[i].reason)]
         for i in expected:
             gate = self._gates[i]
             reason = f"known issue {issue.issue}: {issue.reason}; {gate.reason}"

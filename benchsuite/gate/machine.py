@@ -12,13 +12,14 @@ import msgspec
 
 from benchsuite.gate.rules import Finding, Subject
 from benchsuite.gate.seen import Seen
-from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, SLOPE, Metric
+from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, SLOPES
+from benchsuite.metrics.metric import Metric
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.machine import MachineFinding, MachineState, Struck
 from benchsuite.model.scenario import GateSpec
 from benchsuite.model.verdict import GateResult
 
-_SWAP_PROOF = frozenset({"anon_mib", SLOPE, "gpu_mib"})
+_SWAP_PROOF = frozenset({"anon_mib", "gpu_mib"}) | SLOPES
 """`anon_mib`, and its growth, count what was swapped out; a GPU's memory is never."""
 
 

@@ -18,10 +18,21 @@ from benchsuite.model.scenario import (
     Scenario,
     SlotStep,
     Step,
+    SweepStep,
     TurnStep,
 )
 
-_STEADY = frozenset({"http_status", "leaks", "excess_cached_tokens", "requests_failed"})
+_STEADY = frozenset(
+    {
+        "http_status",
+        "leaks",
+        "excess_cached_tokens",
+        "requests_failed",
+        "requests_timed_out",
+        "requests_skipped",
+        "error_share",
+    }
+)
 """Metrics of requests that a healthy server keeps whatever their order."""
 _OF_CACHE = frozenset({"prompt_cache_mib", "prompt_cache_over_limit_mib"})
 """Metrics of the whole launch that depend on which requests were cached."""
@@ -45,6 +56,7 @@ class Racing:
         if metric in _STEADY or not self._requests:
             return False
         request = {name: value for name, value in labels.items() if name != "copy"}
+        request.pop("stage", None)
         return metric in _OF_CACHE or frozenset(request.items()) in self._requests
 
 
@@ -58,7 +70,7 @@ def _raced(steps: tuple[Step, ...]) -> Iterator[_Labels]:
             if isinstance(one, TurnStep):
                 turns[one.session] += 1
                 labels = {"session": one.session, "turn": str(turns[one.session])}
-            elif isinstance(one, LoadStep | SlotStep):
+            elif isinstance(one, LoadStep | SweepStep | SlotStep):
                 labels = {"step": one.name}
             else:
                 labels = {"request": one.id}
@@ -66,7 +78,7 @@ def _raced(steps: tuple[Step, ...]) -> Iterator[_Labels]:
                 yield frozenset(labels.items())
 
 
-_Request = TurnStep | CompleteStep | LoadStep | SlotStep | LogprobsStep | EmbeddingStep
+_Request = TurnStep | CompleteStep | LoadStep | SweepStep | SlotStep | LogprobsStep | EmbeddingStep
 
 
 def _requests(step: Step) -> Iterator[_Request]:
@@ -80,6 +92,8 @@ def _requests(step: Step) -> Iterator[_Request]:
 def _is_concurrent(step: Step) -> bool:
     if isinstance(step, ConcurrentlyStep):
         return len(step.branches) > 1
+    if isinstance(step, SweepStep):
+        return step.load.is_concurrent
     if isinstance(step, LoadStep):
-        return step.concurrency > 1
+        return step.is_concurrent
     return isinstance(step, LogprobsStep) and step.at_once > 1

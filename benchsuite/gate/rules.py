@@ -16,7 +16,8 @@ from benchsuite.gate.kinds.comparison import Limits, held, number_of, plural
 from benchsuite.gate.kinds.memory import ADVICE_ONLY, BLOCKING_LAUNCHES, TolerantKind
 from benchsuite.gate.seen import Seen, Series, usable
 from benchsuite.gate.words import number_words, rule_words
-from benchsuite.metrics.catalogue import CATALOGUE, Metric
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.metric import Metric
 from benchsuite.metrics.select import Selector, format_series, parse_selector
 from benchsuite.model.scenario import STORED, GateSpec
 from benchsuite.model.verdict import Estimate, Level, Outcome, State
@@ -188,8 +189,8 @@ def against_baseline(
         reason += f"knows whether they may be compared; restore it, or accept anew: {anew}"
         return [_undecided(reason, observed, "other scenario")]
     if theirs is not None and theirs != ours:
-        reason = "what the scenario does was changed since the baseline was accepted, so they "
-        reason += f"cannot be compared; accept anew: {anew}"
+        reason = "what the scenario does, or a file that it sends, was changed since the baseline "
+        reason += f"was accepted, so they cannot be compared; accept anew: {anew}"
         return [_undecided(reason, observed, "other scenario")]
     return _against_file(subject, seen, file, allow_new=allow_new)
 

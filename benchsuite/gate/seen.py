@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from benchsuite.metrics.catalogue import CATALOGUE, SLOPE
+from benchsuite.metrics.catalogue import CATALOGUE, CHANGES
 from benchsuite.metrics.select import Selector
 from benchsuite.model.record import Failure, Launch, RunRecord, Unmeasured
 from benchsuite.model.scenario import When
@@ -177,7 +177,7 @@ def usable(name: str, samples: Sequence[Sample]) -> tuple[Sample, ...]:
     time: such a value was not read, and must neither keep a limit nor move a median.
     """
     metric = CATALOGUE.get(name)
-    if metric is None or metric.assume not in ("memory", "latency") or name == SLOPE:
+    if metric is None or metric.assume not in ("memory", "latency") or name in CHANGES:
         return tuple(samples)
     floor = math.ulp(0.0) if metric.assume == "memory" else 0.0
     return tuple(

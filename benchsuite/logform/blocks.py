@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from benchsuite.logform.lines import LINE_BYTES
+from benchsuite.redact import beginning_of_bytes
 
 Take = Callable[[bytes, int, int], None]
 """Reads a line with a mark, given its block, the mark's position, and the line's end."""
@@ -115,6 +116,6 @@ def cap_lines(block: bytes, limit: int) -> tuple[bytes, int]:
     for start in range(0, limit - _WINDOW, _WINDOW):
         if find(b"\n", start, start + _WINDOW) < 0:
             lines = block[:limit].split(b"\n")
-            capped = b"\n".join(line[:LINE_BYTES] for line in lines)
+            capped = b"\n".join(beginning_of_bytes(line, LINE_BYTES) for line in lines)
             return capped, len(capped)
     return block, limit

@@ -20,6 +20,7 @@ from benchsuite.logform.blocks import Take
 from benchsuite.logform.facts import EventKind, SlotEvent
 from benchsuite.logform.lines import read_line
 from benchsuite.logform.slots import KEEP
+from benchsuite.redact import beginning, beginning_of_bytes
 
 _SLOT_LINE = re.compile(
     rb"\| task -?\d+ \| "
@@ -225,8 +226,8 @@ def _event_lines(block: bytes) -> Iterator[bytes]:
             place = block.find(mark, place + 1)
     for place in sorted(places):
         start = block.rfind(b"\n", 0, place) + 1
-        end = block.find(b"\n", place, start + _LINE_BYTES)
-        yield block[start : end if end >= 0 else start + _LINE_BYTES]
+        end = block.find(b"\n", place)
+        yield beginning_of_bytes(block[start : end if end >= 0 else len(block)], _LINE_BYTES)
 
 
 def _kind_of(start: bytes) -> EventKind | None:
@@ -271,4 +272,6 @@ def parse_event(raw: bytes) -> SlotEvent | None:
         slot = None if where is None else int(where)
     if task is not None and task < 0:
         task = None
-    return SlotEvent(kind, slot, task, numbers, text[:_TEXT_CHARACTERS], line.instance)
+    if len(text) > _TEXT_CHARACTERS:
+        text = beginning(text, _TEXT_CHARACTERS)
+    return SlotEvent(kind, slot, task, numbers, text, line.instance)

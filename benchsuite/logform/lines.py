@@ -12,6 +12,8 @@ import json
 import re
 from typing import NamedTuple
 
+from benchsuite.redact import beginning_of_bytes
+
 LINE_BYTES = 8192
 """Longer lines are cut: no line that is read here comes near."""
 
@@ -56,7 +58,7 @@ def read_line(raw: bytes) -> Line:
     Args:
         raw: One line without its newline, in any encoding.
     """
-    text = raw[:LINE_BYTES].decode("utf-8", "replace").rstrip("\r\n")
+    text = beginning_of_bytes(raw, LINE_BYTES).decode("utf-8", "replace").rstrip("\r\n")
     if "m" in text and ("\x1b" in text or "\x9b" in text or "[0m" in text or "[3" in text):
         text = _COLOUR.sub("", text)
     match = _PREFIX.match(text)

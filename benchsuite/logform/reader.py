@@ -42,6 +42,7 @@ from benchsuite.logform.start import (
     parse_verbosity,
 )
 from benchsuite.logform.tail import Scan, Tail
+from benchsuite.redact import beginning_of_bytes
 
 BLOCK_BYTES = 1024 * 1024
 _HEAD_BYTES = 4 * 1024 * 1024
@@ -85,7 +86,8 @@ class LogReader:
         self._tail = Tail()
         self._offset = 0  # of the next block, in the stream of capped lines
         self._bytes_read = 0
-        self._continued: tuple[int, Callable[[bytes], None]] | None = None
+        # who asked for the next lines, by its reason: how many, and who takes them
+        self._followers: dict[str, tuple[int, Callable[[bytes], None]]] = {}
         self._finished = False
         self._scanned: tuple[int, Scan] | None = None
         self._json = False  # `--log-jsonl`
@@ -194,8 +196,8 @@ class LogReader:
         data = self._partial + piece if self._partial else piece
         end = data.rfind(b"\n") + 1
         self._partial = data[end:]
-        if len(self._partial) > LINE_BYTES:
-            self._partial = self._partial[:LINE_BYTES]
+        if len(self._partial) > 2 * LINE_BYTES:  # a key across the first cut has come whole
+            self._partial = beginning_of_bytes(self._partial, LINE_BYTES)
             self._skipping = True
         if end:
             self._read_block(*cap_lines(data, end))
@@ -205,31 +207,31 @@ class LogReader:
         self._partial += self._to_utf8.finish()
         if self._partial:
             block, self._partial, self._skipping = self._partial + b"\n", b"", False
-            self._read_block(block, len(block))
+            self._read_block(*cap_lines(block, len(block)))
         self._slots.finish()
         self._finished = True
         return self.facts()
 
     def _read_block(self, block: bytes, limit: int) -> None:
         """Read whole lines, `block[:limit]`."""
-        if self._continued is not None:
-            self._continue(block, 0, limit)
         self._events.take_block(block, limit)
         hits = self._find(block, limit)
         hits.sort(key=by_position)
-        number = 0
+        number = followed = 0  # lines before `followed` were given to whoever asked for them
         while number < len(hits):
             position, end, take = hits[number]
             number += 1
-            waiting = self._continued
+            if self._followers:
+                self._continue(block, followed, end + 1)
+            followed = end + 1
             take(block, position, end)
-            if self._continued is not None and self._continued is not waiting:
-                self._continue(block, end + 1, limit)
             if self._load_began:
                 self._load_began = False
                 new = self._find_bare(block, end, limit)
                 if new:
                     hits[number:] = sorted(hits[number:] + new, key=by_position)
+        if self._followers:
+            self._continue(block, followed, limit)
         self._take_cache_state(block, limit)
         self._offset += limit
         self._tail.add(block, limit)
@@ -306,7 +308,7 @@ class LogReader:
 
     def follow(self, lines: int, take: Callable[[bytes], None]) -> None:
         """For readers of lines: give so many of the next lines to `take`."""
-        self._continued = (lines, take)
+        self._followers["memory"] = (lines, take)
 
     def load_began(self) -> None:
         """For readers of lines: another server may be printing from here on."""
@@ -315,11 +317,14 @@ class LogReader:
 
     def _continue(self, block: bytes, start: int, limit: int) -> None:
         """Give the next lines to whoever asked for them."""
-        while self._continued is not None and start < limit:
-            count, take = self._continued
+        while self._followers and start < limit:
             end = block.find(b"\n", start)
-            self._continued = (count - 1, take) if count > 1 else None
-            take(block[start:end])
+            for reason, (count, take) in list(self._followers.items()):
+                if count > 1:
+                    self._followers[reason] = (count - 1, take)
+                else:
+                    del self._followers[reason]
+                take(block[start:end])
             start = end + 1
 
     def _take_cache_state(self, block: bytes, limit: int) -> None:
@@ -339,11 +344,11 @@ class LogReader:
 
     def _take_named_timing(self, block: bytes, position: int, end: int) -> None:
         if self._slots.put_timing_aside(block, position, end):
-            self._continued = (DECODE_LINES, self._slots.take_line_below)
+            self._followers["timing"] = (DECODE_LINES, self._slots.take_line_below)
 
     def _take_timing(self, block: bytes, position: int, end: int) -> None:
         if self._slots.take_prompt_timing(block, position, end, lambda at: self.before(block, at)):
-            self._continued = (DECODE_LINES, self._slots.take_line_below)
+            self._followers["timing"] = (DECODE_LINES, self._slots.take_line_below)
 
     def _take_assert(self, block: bytes, position: int, end: int) -> None:
         self._note_crash(line_at(block, position, end))
@@ -355,7 +360,7 @@ class LogReader:
             if read_line(neighbour).instance == instance:
                 self._note_abort(neighbour)
         self._note_crash(raw)
-        self._continued = (_CRASH_LINES, self._note_abort)
+        self._followers["device"] = (_CRASH_LINES, self._note_abort)
 
     def _note_crash(self, raw: bytes) -> None:
         line = read_line(raw)

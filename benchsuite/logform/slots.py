@@ -260,7 +260,7 @@ class SlotReader:
         instance = read_instance(line)
         slot = _slot(line, 0, len(line))
         for key, begun in self._pending.items():
-            if key[0] == instance and (slot is None or slot[0] == key[1]):
+            if key[0] == instance and (slot is None or slot == (begun.slot, begun.task)):
                 del self._pending[key]
                 done = msgspec.structs.replace(
                     begun, decode_ms=float(match[1]), output_tokens=int(match[2])

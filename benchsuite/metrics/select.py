@@ -13,6 +13,10 @@ from typing import Literal
 import msgspec
 
 from benchsuite.model.record import Measurement
+from benchsuite.patterns import found, problem_of
+from benchsuite.redact import beginning
+
+_MOST_QUOTED = 200  # characters of a selector in a message
 
 _NAME = re.compile(r"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*")
 _MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*')
@@ -26,13 +30,16 @@ class Matcher(msgspec.Struct, frozen=True):
     value: str
 
     def accepts(self, value: str) -> bool:
-        """Whether a label's value meets the condition."""
+        """Whether a label's value meets the condition.
+
+        Raises:
+            SlowExpressionError: A regular expression does not tell in time.
+        """
         if self.operator == "=":
             return value == self.value
         if self.operator == "!=":
             return value != self.value
-        found = re.fullmatch(self.value, value) is not None
-        return found if self.operator == "=~" else not found
+        return found(self.value, value, whole=True) is (self.operator == "=~")
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -67,32 +74,40 @@ def parse_selector(text: str) -> Selector:
     """
     match = _NAME.match(text)
     if match is None:
-        raise ValueError(f"selector '{text}' does not begin with a metric name")
+        raise ValueError(f"selector '{_cut(text)}' does not begin with a metric name")
     name, rest = match[1], text[match.end() :]
     if not rest:
         return Selector(name, ())
     if not (rest.startswith("{") and rest.rstrip().endswith("}")):
-        raise ValueError(f"selector '{text}': after the name comes {{label=\"value\",...}}")
+        raise ValueError(f"selector '{_cut(text)}': after the name comes {{label=\"value\",...}}")
     body = rest.strip()[1:-1]
     matchers: list[Matcher] = []
     position = 0
     while position < len(body):
-        found = _MATCHER.match(body, position)
-        if found is None:
-            raise ValueError(f"selector '{text}': expected label=\"value\" at '{body[position:]}'")
-        value = re.sub(r"\\(.)", r"\1", found[3]) if found[2] in ("=", "!=") else found[3]
-        if found[2] in ("=~", "!~"):
-            try:
-                re.compile(value)
-            except re.error as error:
-                raise ValueError(f"selector '{text}': bad regular expression: {error}") from error
-        matchers.append(Matcher(found[1], found[2], value))  # type: ignore[arg-type]  # by _MATCHER
-        position = found.end()
+        match = _MATCHER.match(body, position)
+        if match is None:
+            raise ValueError(
+                f"selector '{_cut(text)}': expected label=\"value\" at '{_cut(body[position:])}'"
+            )
+        value = re.sub(r"\\(.)", r"\1", match[3]) if match[2] in ("=", "!=") else match[3]
+        if match[2] in ("=~", "!~"):
+            problem = problem_of(value)
+            if problem is not None:
+                raise ValueError(f"selector '{_cut(text)}': bad regular expression: {problem}")
+        matchers.append(Matcher(match[1], match[2], value))  # type: ignore[arg-type]  # by _MATCHER
+        position = match.end()
         if position < len(body):
             if body[position] != ",":
-                raise ValueError(f"selector '{text}': expected a comma at '{body[position:]}'")
+                raise ValueError(
+                    f"selector '{_cut(text)}': expected a comma at '{_cut(body[position:])}'"
+                )
             position += 1
     return Selector(name, tuple(matchers))
+
+
+def _cut(text: str) -> str:
+    """The beginning of what was found, for a message."""
+    return text if len(text) <= _MOST_QUOTED else f"{beginning(text, _MOST_QUOTED)}..."
 
 
 def format_series(name: str, labels: dict[str, str]) -> str:

@@ -5,15 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from benchsuite.model.deployment import Deployment
+from benchsuite.model.limits import Limits
 from benchsuite.model.scenario import FlagNeed, FlagValue, GateSpec, Scenario, SessionSpec, Step
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """How long each wait may take, in seconds; each is named in the error when it strikes."""
-
-    start: float = 120.0  # from launch to healthy
-    idle: float = 60.0  # a request without bytes
-    stop: float = 10.0  # from asking politely to force
 
 
 class VariantPlan(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from benchsuite.model.load import LoadSummary, SweepSummary
 from benchsuite.model.machine import MachineState
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 
@@ -207,6 +208,8 @@ class Launch(msgspec.Struct, frozen=True):
     # print quantum; a metric that the model has no memory of is not among them
     analytic: tuple[Measurement, ...] = ()
     analytic_unknown: str = ""  # why there is no `analytic`; both empty in older records
+    loads: tuple[LoadSummary, ...] = ()  # in the order of the steps; empty in older records
+    sweeps: tuple[SweepSummary, ...] = ()  # likewise; their stages are among the loads
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
@@ -269,6 +272,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     machine_state: MachineState | None = None  # None in older records
     # of the suite that it was run for: whether its gates move the suite's exit code
     policy: Literal["block", "advise"] = "block"
+    duration: str | None = None  # of load steps that end by one, as `--duration` gave it
 
     @property
     def excused(self) -> frozenset[str]:

@@ -6,9 +6,22 @@ come from a file), so that later findings can point at it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+
+from benchsuite.model.load import (
+    DISTINCT_OF_DURATION,
+    Api,
+    Arrivals,
+    Length,
+    Objective,
+    Over,
+    Think,
+    seeded,
+)
+from benchsuite.model.sample import DatasetSpec, Row, Sample
 
 FlagValue = str | tuple[str, ...] | None
 """A server flag as written: text (`on`, `8192`), several (a repeated flag), or None (removed)."""
@@ -90,25 +103,155 @@ class ConcurrentlyStep(msgspec.Struct, frozen=True, tag="concurrently"):
 
 
 class LoadStep(msgspec.Struct, frozen=True, tag="load"):
-    """Many raw prompts over `/completion` in a closed loop: a worker sends its next request as
-    soon as its last one is answered. Measured as a whole, labelled `step="NAME"`."""
+    """Many requests, measured as a whole and labelled `step="NAME"`.
+
+    Closed loop: each of `concurrency` users sends its next request once its last one is answered
+    and it has thought. Open loop (`arrivals`): users come by a schedule, whatever the server does.
+    A user asks `turns` requests; of an open loop each arrival is another user. It ends after
+    `requests` or at `duration`, whichever comes first; what is under way is waited for and counts.
+    """
 
     name: str
-    requests: int  # in all
-    concurrency: int  # workers
+    requests: int | None  # in all; None: by `duration` only
+    concurrency: int  # users of a closed loop; 1 of an open one, where it means nothing
     prompt: PromptSpec
-    prefix: PromptSpec | None = None  # before every prompt, the same for all
+    prefix: PromptSpec | None = None  # before prompts, the same for all; of a chat its system
     same: bool = False  # every request sends the same prompt; else each the next seed's
     max_tokens: int = 16
     request: RequestSpec = RequestSpec()
     warm_up: int = 0  # so many first requests are in no median, rate or slope; in counts they are
+    duration: float | None = None  # seconds; nothing is due from then on
+    arrivals: Arrivals | None = None  # None: closed loop
+    in_flight: int | None = None  # at most so many at once in an open loop; others wait
+    think: Think | None = None  # between an answer and the user's next request
+    turns: int = 1  # requests of one user, with growing history where above 1
+    prefix_share: float = 1.0  # of the users, whose prompts begin with `prefix`
+    prompt_tokens: Length | None = None  # instead of `prompt.tokens`
+    output_tokens: Length | None = None  # instead of `max_tokens`
+    distinct: int | None = None  # so many texts, in turn; None: see `texts`
+    api: Api = "completion"
+    timeout: float | None = None  # seconds from sending, after which a request is given up
+    warm_up_seconds: float = 0.0  # what is due before this is warm-up; beside `warm_up`
+    seed: int = 0  # of arrivals, think times, lengths and shares; of a trace also of its texts
+    source: DatasetSpec | None = None  # a file of requests, instead of `prompt`
+    sample: Sample | None = None  # what was read of it; None until it was
     line: int = 0
+
+    @property
+    def texts(self) -> int:
+        """How many different prompts there are: as many as requests unless told otherwise."""
+        if self.sample is not None:
+            return len(self.sample.rows)
+        if self.same or self.prompt.tokens is None:
+            return 1
+        if self.distinct is not None:
+            return min(self.distinct, self.requests or self.distinct)
+        if self.duration is None:
+            return self.requests or 1
+        return min(self.requests or DISTINCT_OF_DURATION, DISTINCT_OF_DURATION)
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Whether several requests may be under way at once."""
+        return self.concurrency > 1 or (self.arrivals is not None and self.in_flight != 1)
+
+    @property
+    def recorded_ns(self) -> Iterator[int]:
+        """When the requests of a trace arrive, from the step's beginning, at the asked speed."""
+        if self.sample is not None:
+            speed = self.sample.spec.speed
+            yield from (round((row.at_ns or 0) / speed) for row in self.sample.rows)
+
+    @property
+    def rows_due(self) -> int | None:
+        """How many requests of a trace are due before `duration`; None where all are."""
+        if self.sample is None or self.duration is None or not self.sample.spec.is_timed:
+            return None
+        due = sum(at_ns < self.duration * 1e9 for at_ns in self.recorded_ns)
+        return due if due < len(self.sample.rows) else None
+
+    def row_of(self, number: int) -> Row | None:
+        """What the file says of a request; None where there is no file. Rows are sent in turn."""
+        if self.sample is None:
+            return None
+        return self.sample.rows[number % len(self.sample.rows)]
 
     def prompt_of(self, number: int) -> PromptSpec:
         """The own part of a request's prompt; requests are numbered from 0."""
         if self.same or self.prompt.tokens is None:
             return self.prompt
-        return msgspec.structs.replace(self.prompt, seed=self.prompt.seed + number)
+        text = number % self.texts
+        tokens = self.prompt.tokens
+        if self.prompt_tokens is not None:
+            tokens = self.prompt_tokens.draw(seeded(self.seed, "prompt", text))
+        return msgspec.structs.replace(self.prompt, tokens=tokens, seed=self.prompt.seed + text)
+
+    def scheduled_seconds(self, *, warm_up: bool) -> float | None:
+        """How long users come by the schedule: what they ask in that time is asked at its rate.
+
+        It is longer than from the first arrival to the last. None of a closed loop, and of a ramp
+        or a trace, which have no rate that holds throughout.
+
+        Args:
+            warm_up: Whether the time of the warm-up is in it.
+        """
+        arrivals = self.arrivals
+        if arrivals is None or arrivals.kind not in ("constant", "poisson", "bursts"):
+            return None
+        asked = arrivals.mean_rate * self.turns  # a second
+        ends = [] if self.duration is None else [self.duration]
+        if self.requests is not None:
+            ends.append(self.requests / asked)
+        before = 0.0 if warm_up else max(self.warm_up_seconds, self.warm_up / asked)
+        return max(0.0, min(ends) - before)
+
+    def output_of(self, number: int) -> int:
+        """The output limit of a request, in tokens; of a file its own where it says one."""
+        row = self.row_of(number)
+        if row is not None and self.sample is not None:
+            limit = row.output_at(self.sample.spec.block)
+            if limit is not None:
+                return limit
+        if self.output_tokens is None:
+            return self.max_tokens
+        return self.output_tokens.draw(seeded(self.seed, "output", number))
+
+    def is_prefixed(self, user: int) -> bool:
+        """Whether the prompts of a user begin with the prefix; users are numbered from 0."""
+        if self.prefix is None:
+            return False
+        return self.prefix_share >= 1 or (
+            seeded(self.seed, "prefix", user).random() < self.prefix_share
+        )
+
+
+class SweepStep(msgspec.Struct, frozen=True, tag="sweep"):
+    """A load at one level after the other; each stage is labelled `stage="LEVEL"`."""
+
+    load: LoadStep  # at the highest level; its name is the sweep's
+    over: Over
+    values: tuple[float, ...] = ()  # ascending; empty where levels are searched
+    search: tuple[float, float] | None = None  # from, to
+    objectives: tuple[Objective, ...] = ()
+    line: int = 0
+
+    @property
+    def name(self) -> str:
+        """Label `step` of what it measures."""
+        return self.load.name
+
+    def at(self, level: float, number: int) -> LoadStep:
+        """The load of one stage; stages are numbered from 0, and each has texts of its own."""
+        load = self.load
+        prompt = load.prompt
+        if prompt.tokens is not None and not load.same:
+            prompt = msgspec.structs.replace(prompt, seed=prompt.seed + number * load.texts)
+        if self.over == "concurrency":
+            return msgspec.structs.replace(load, concurrency=round(level), prompt=prompt)
+        if load.arrivals is None:
+            raise AssertionError("a sweep over rates without arrivals")
+        arrivals = msgspec.structs.replace(load.arrivals, rate=level)
+        return msgspec.structs.replace(load, arrivals=arrivals, prompt=prompt)
 
 
 class IdleStep(msgspec.Struct, frozen=True, tag="idle"):
@@ -200,6 +343,7 @@ Step = (
     | CompleteStep
     | ConcurrentlyStep
     | LoadStep
+    | SweepStep
     | IdleStep
     | SnapshotStep
     | SlotStep

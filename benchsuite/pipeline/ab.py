@@ -46,9 +46,9 @@ from benchsuite.pipeline.run import (
     guarded,
     is_pointless,
     keep_outcome,
-    stoppable,
     with_unknowable,
 )
+from benchsuite.pipeline.stopping import Stop, lock_wait, stoppable
 from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
 from benchsuite.scenario.workspace import Workspace
@@ -56,7 +56,7 @@ from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.stats.paired import LOOKS
 from benchsuite.store.ab import KIND_BEGIN_AB, KIND_TURN, AbFolder
-from benchsuite.store.records import KIND_BEGIN, Journal
+from benchsuite.store.journal import KIND_BEGIN, Journal
 from benchsuite.store.vectors import StoredVectors, VectorJournal
 
 
@@ -170,9 +170,7 @@ class _Sided:
         self.vectors = RunVectors(
             plan, vector_journal, self._of_other, against=None if other is None else OTHER_SIDE
         )
-        self._context = RunContext(
-            plan, self.folder, self.journal.write, state.progress, prompts, self.vectors
-        )
+        self._prompts = prompts
 
     def _of_other(self, variant: VariantPlan, facts: ServerFacts) -> StoredVectors:
         """The other side's vectors of a variant, along which this side is forced too."""
@@ -188,9 +186,20 @@ class _Sided:
         head = msgspec.structs.replace(self.record(1), launches=(), measurements=(), unmeasured=())
         self.journal.write(KIND_BEGIN, record=head)
 
-    async def drive(self, guard: Guard | None, variant: VariantPlan, pair: int) -> Outcome:
+    async def drive(
+        self, guard: Guard | None, stop: Stop, variant: VariantPlan, pair: int
+    ) -> Outcome:
         """One launch of one variant."""
-        outcome = await drive_one(self.state, self._context, guard, variant, pair)
+        context = RunContext(
+            self.state.prepared.plan,
+            self.folder,
+            self.journal.write,
+            self.state.progress,
+            self._prompts,
+            self.vectors,
+            stop,
+        )
+        outcome = await drive_one(self.state, context, guard, variant, pair)
         outcome = self.vectors.settle(variant, outcome)
         self.state.outcomes.append(outcome)
         keep_outcome(self.journal, outcome)
@@ -212,6 +221,7 @@ class _Ab:
         self.turns: list[Turn] = []
         self.ended = ""
         self.interrupted = False
+        self.lock_warnings: tuple[str, ...] = ()
         self.failed: set[str] = set()  # variants that are launched no more
         self._started_at = started_at
         self._started_s = time.monotonic()
@@ -236,7 +246,7 @@ class _Ab:
             turns=tuple(self.turns),
             ended=self.ended,
             interrupted=self.interrupted,
-            warnings=tuple(dict.fromkeys(warnings)),
+            warnings=tuple(dict.fromkeys([*warnings, *self.lock_warnings])),
         )
 
 
@@ -270,7 +280,7 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
             ab.sides[side].begin()
         journal.write(KIND_BEGIN_AB, record=ab.record())
         try:
-            with _locked(ab, environ, progress):
+            with _locked(ab, environ, progress) as ab.lock_warnings:
                 for sided in ab.sides.values():
                     sided.state.begin_machine_state()
                 asyncio.run(_drive_pairs(ab, journal, progress))
@@ -290,10 +300,11 @@ def run_ab(prepared: AbPrepared, environ: Mapping[str, str], progress: Progress)
 
 def _locked(
     ab: _Ab, environ: Mapping[str, str], progress: Progress
-) -> AbstractContextManager[None]:
+) -> AbstractContextManager[tuple[str, ...]]:
     """The locks of the devices of both sides, alone: most of what is compared is noisy."""
     devices = locks_of_sides([ab.prepared.sides[side].plan for side in SIDES], environ)
-    return device_locks(devices, alone=True, environ=environ, say=progress.launch)
+    wait = lock_wait(ab.prepared.sides[CANDIDATE].plan.limits)
+    return device_locks(devices, alone=True, environ=environ, say=progress.launch, wait=wait)
 
 
 def _judged(scenario: Scenario, record: AbRecord) -> AbRecord:
@@ -307,7 +318,11 @@ def _judged(scenario: Scenario, record: AbRecord) -> AbRecord:
 
 
 async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
-    with stoppable() as stopped, guarded(ab.prepared.sides[CANDIDATE]) as guard:
+    state = ab.sides[CANDIDATE].state
+    with (
+        stoppable(state.time_left(), state.prepared.plan.limits.run) as stop,
+        guarded(ab.prepared.sides[CANDIDATE]) as guard,
+    ):
         pair = 0
         while not ab.ended:
             pair += 1
@@ -322,16 +337,16 @@ async def _drive_pairs(ab: _Ab, journal: Journal, progress: Progress) -> None:
                 progress.launch(f"{ab.prepared.scenario.name}, {words}", (number, ahead))
                 ab.turns.append(turn)
                 journal.write(KIND_TURN, turn=turn)
-                outcome = await side.drive(guard, variant, pair)
-                if stopped():
+                outcome = await side.drive(guard, stop, variant, pair)
+                if stop.signalled:
                     ab.interrupted = True
-                if ab.interrupted or is_pointless(outcome):
+                if ab.interrupted or stop.out_of_time or is_pointless(outcome):
                     ab.ended = "it was interrupted" if ab.interrupted else "nothing more can be run"
                     return
                 if outcome.launch.failure is not None:
                     ab.failed.add(turn.variant)
             ab.ended = _why_end(ab)
-            if stopped():
+            if stop.signalled:
                 ab.interrupted, ab.ended = True, "it was interrupted"
 
 

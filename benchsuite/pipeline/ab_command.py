@@ -14,7 +14,7 @@ from benchsuite.pipeline.ab import AbOptions, prepare_ab, run_ab
 from benchsuite.pipeline.command import read_options
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.report.ab import render_ab, render_ab_json
-from benchsuite.report.layout import style_for
+from benchsuite.report.layout import safe_json, style_for
 from benchsuite.report.progress import make_progress
 from benchsuite.scenario.workspace import load_workspace
 from benchsuite.store.files import write_atomic
@@ -47,7 +47,7 @@ def ab_command(word: str, given: Mapping[str, Any]) -> int:
         style = style_for(sys.stdout, os.environ)
         sys.stdout.write(render_ab(record, stored=stored, style=style))
     if json_to == "-":
-        sys.stdout.write(render_ab_json(record).decode())
+        sys.stdout.write(safe_json(render_ab_json(record)))
     elif json_to is not None:
         write_atomic(Path(json_to).absolute(), render_ab_json(record))
     sys.stdout.flush()

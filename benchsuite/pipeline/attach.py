@@ -24,6 +24,7 @@ from benchsuite.collect.restarts import Sight, restart_between, start_time
 from benchsuite.collect.watch import Watch
 from benchsuite.drive.driver import OtherStep
 from benchsuite.errors import (
+    BenchsuiteError,
     ConnectionLostError,
     MachineError,
     ServerError,
@@ -94,22 +95,36 @@ class AttachDrive:
         """Drive the variant's steps; a fault of the server is in the outcome, not raised."""
         started_at = dt.datetime.now(dt.UTC).isoformat()
         failure: Failure | None = None
+        self._context.keep_doing(self._doing, self._variant.name, self._trial)
         try:
             failure = await self._drive()
         except (ServerError, MachineError) as error:
-            failure = failure_of(
-                error,
-                step=self._doing,
-                healthy_before=self._facts is not None,
-                last_lines=(),
-                # the log may tell of other clients, so only what we had sent is told
-                forensics=forensics(
-                    LogFacts(), None, () if self._watch is None else self._watch.in_flight
-                ),
-            )
+            failure = self._failure(error)
         except asyncio.CancelledError:
-            failure = Failure("interrupted", f"interrupted during {self._doing}", step=self._doing)
+            late = self._context.stop.error(self._doing)
+            words = f"interrupted during {self._doing}"
+            failure = (
+                Failure("interrupted", words, step=self._doing)
+                if late is None
+                else self._failure(late)
+            )
+        try:
+            self._observed.close()
+        except MachineError as error:  # its log cannot be read any more
+            failure = failure or self._failure(error)
         return self._bring_home(started_at, failure)
+
+    def _failure(self, error: BenchsuiteError) -> Failure:
+        return failure_of(
+            error,
+            step=self._doing,
+            healthy_before=self._facts is not None,
+            last_lines=(),
+            # the log may tell of other clients, so only what we had sent is told
+            forensics=forensics(
+                LogFacts(), None, () if self._watch is None else self._watch.in_flight
+            ),
+        )
 
     async def _drive(self) -> Failure | None:
         deployment = self._context.plan.deployment
@@ -119,6 +134,8 @@ class AttachDrive:
             deployment.url,
             api_key=self._key,
             idle_seconds=self._context.plan.limits.idle,
+            token_seconds=self._context.plan.limits.token,
+            request_seconds=self._context.plan.limits.request,
             pace=pace_of(deployment),
             model=deployment.model_name,
             ca=deployment.ca,
@@ -158,11 +175,12 @@ class AttachDrive:
         return self._observed.log
 
     async def _wake(self) -> Props:
-        deployment = self._context.plan.deployment
+        deployment, limits = self._context.plan.deployment, self._context.plan.limits
         client = LlamaClient(
             deployment.url or "",
             api_key=self._key,
-            idle_seconds=self._context.plan.limits.start,  # a model may be loaded meanwhile
+            idle_seconds=limits.start,  # a model may be loaded meanwhile
+            request_seconds=max(limits.start, limits.request),
             model=deployment.model_name,
             ca=deployment.ca,
         )
@@ -208,6 +226,7 @@ class AttachDrive:
             keep=self._context.keep,
             owned=False,
             unseen=self._observed.blind,
+            slots=facts.slots,
         )
         await drive(
             self._variant,
@@ -218,6 +237,7 @@ class AttachDrive:
             self._other,
             self._context.vectors.launch(self._variant, self._trial, facts),
             chat_by_template=self._log is None,
+            step_seconds=self._context.plan.limits.step,
         )
         return watch
 
@@ -241,6 +261,7 @@ class AttachDrive:
 
     def _tell(self, words: str) -> None:
         self._doing = words
+        self._context.keep_doing(words, self._variant.name, self._trial)
         self._context.progress.step(words)
 
     def _bring_home(self, started_at: str, failure: Failure | None) -> Outcome:
@@ -252,7 +273,6 @@ class AttachDrive:
         context = context_measurement(facts, variant, trial)
         if context is not None:
             measured.append(context)
-        self._observed.close()
         if self._log is not None:
             seen = self._log.facts()
             memory, unread = memory_measurements(seen, variant, trial)
@@ -288,8 +308,11 @@ class AttachDrive:
                 *self._woken,
                 *(() if watch is None else watch.warnings),
                 *self._explained.warnings,
+                *(() if self._log is None else self._log.warnings),
             ),
             reevaluations=self._explained.reevaluations,
+            loads=() if watch is None else tuple(watch.loads),
+            sweeps=() if watch is None else tuple(watch.sweeps),
         )
         return Outcome(launch, tuple(measured), tuple(unmeasured))
 

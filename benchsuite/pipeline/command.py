@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 
-from benchsuite.errors import ExitCode
+from benchsuite.errors import ExitCode, UsageError
 from benchsuite.gate.verdict import worst_code
+from benchsuite.model.limits import Limits
 from benchsuite.model.record import Failure
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
 from benchsuite.pipeline.run import Finished, run_scenario
 from benchsuite.report.json import render_json
-from benchsuite.report.layout import style_for
+from benchsuite.report.layout import safe, safe_json, style_for
 from benchsuite.report.plan import render_plan
 from benchsuite.report.progress import make_progress
 from benchsuite.report.terminal import render_run
@@ -32,17 +33,33 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
         given: By the names of click's parameters; those that are not options of a run are left.
     """
     fields = {field.name for field in msgspec.structs.fields(RunOptions)}
-    limits = {
-        name: given[f"{name}_limit"]
-        for name in ("start", "idle", "stop")
-        if given.get(f"{name}_limit") is not None
-    }
     chosen = {
         name: tuple(value) if isinstance(value, list | tuple) else value
         for name, value in given.items()
         if name in fields
     }
-    return msgspec.convert({**chosen, "limits": limits}, RunOptions)
+    return msgspec.convert({**chosen, "limits": given_limits(given)}, RunOptions)
+
+
+def given_limits(given: Mapping[str, Any]) -> dict[str, float]:
+    """The limits that the command line gave, in seconds by the names of `Limits`.
+
+    Args:
+        given: By the names of click's parameters.
+
+    Raises:
+        UsageError: Two of them contradict each other.
+    """
+    limits = {
+        name: given[f"{name}_limit"]
+        for name in Limits.__struct_fields__
+        if given.get(f"{name}_limit") is not None
+    }
+    if given.get("no_wait"):
+        if limits.get("lock"):
+            raise UsageError("--no-wait and --lock-limit contradict each other; keep one of them")
+        limits["lock"] = 0.0
+    return limits
 
 
 def run_command(
@@ -116,7 +133,7 @@ def _run_all(
         done = run_scenario(one, os.environ, progress)
         finished.append(done)
         if done.warning is not None:
-            sys.stderr.write(f"warning: {done.warning}\n")
+            sys.stderr.write(f"warning: {safe(done.warning)}\n")
         if json_to != "-":
             text = render_run(
                 done.record,
@@ -165,7 +182,7 @@ def _write_json(finished: Sequence[Finished], json_to: str | None) -> None:
         return
     data = render_json([done.record for done in finished])
     if json_to == "-":
-        sys.stdout.write(data.decode())
+        sys.stdout.write(safe_json(data))
         sys.stdout.flush()
         return
     write_atomic(Path(json_to).absolute(), data)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchsuite.errors import ConfigError
+from benchsuite.errors import ConfigError, MachineError, ServerHangError
 from benchsuite.model.record import Failure, ModelFacts
 from benchsuite.model.shape import UnknownMemory
 from benchsuite.pipeline.context import Target
@@ -49,10 +50,22 @@ def commanded_target(by: StartedBy, environ: Mapping[str, str], limit_s: float) 
 
 
 def left_behind(server: LaunchedServer) -> Failure | None:
-    """A server that runs on after its command was stopped: what comes next would suffer from it."""
-    if server.behind is None or not server.left_behind():
+    """A server that runs on after it was stopped: what comes next would suffer from it."""
+    if server.survivors:
+        return Failure("machine", survival(server.survivors), step="stopping", healthy_before=True)
+    if server.behind is None:
         return None
     how = server.behind.how
+    if server.behind.left:
+        return Failure(
+            "machine",
+            f"after it was stopped and killed, {server.behind.left}",
+            hint=f"see to it that it is gone: {shlex.join(how.kill)}",
+            step="stopping",
+            healthy_before=True,
+        )
+    if not server.left_behind():
+        return None
     words = f"the server still answers at {server.host}:{server.port} after it was stopped"
     if server.behind.stop_fault:
         words = f"{words}; 'stop' failed: {server.behind.stop_fault}"
@@ -60,6 +73,24 @@ def left_behind(server: LaunchedServer) -> Failure | None:
         f"say with 'stop' of deployment '{how.deployment}' how to end what '{how.client[0]}' starts"
     )
     return Failure("hang", words, hint=hint, step="stopping", healthy_before=True)
+
+
+def refuse_left_behind(server: LaunchedServer) -> None:
+    """Go no further beside a server that runs on after it was stopped.
+
+    Raises:
+        MachineError: Not even a kill ended it.
+        ServerHangError: It still answers.
+    """
+    failure = left_behind(server)
+    if failure is not None:
+        kind = MachineError if failure.kind == "machine" else ServerHangError
+        raise kind(failure.message, hint=failure.hint)
+
+
+def survival(survivors: tuple[str, ...]) -> str:
+    """That processes live on, and which."""
+    return f"what was launched was killed, and still runs: {', '.join(survivors)}"
 
 
 def _model(by: StartedBy) -> Path | None:

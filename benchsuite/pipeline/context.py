@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,14 +18,18 @@ from benchsuite.scenario.flags import FlagTable
 from benchsuite.server.behind import Behind
 from benchsuite.server.command import Filled, StartedBy, fill_command
 from benchsuite.server.locate import ServerBinary
-from benchsuite.store.records import Keep, RunFolder
+from benchsuite.store.journal import KIND_DOING, Keep
+from benchsuite.store.records import RunFolder
 
 if TYPE_CHECKING:
+    from benchsuite.pipeline.stopping import Stop
     from benchsuite.pipeline.vectors import RunVectors
 
 _OURS = (("verbosity", "4"), ("metrics", "true"), ("slots", "true"), ("fit", "off"))
 """Flags that a launched server gets where its build has them and nobody else set them: KV lines
 are printed from verbosity 4 on, and fitting would choose the context by free memory."""
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 class RunContext(msgspec.Struct, frozen=True):
@@ -36,6 +41,11 @@ class RunContext(msgspec.Struct, frozen=True):
     progress: Progress
     prompts: PromptBook
     vectors: RunVectors
+    stop: Stop  # whether, and why, the run is to end
+
+    def keep_doing(self, words: str, variant: str, trial: int) -> None:
+        """Write down what is begun now, so that a killed run tells where it was."""
+        self.keep(KIND_DOING, words=words, variant=variant, trial=trial)
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -106,7 +116,7 @@ class Target(msgspec.Struct, frozen=True):
         port = variant.flags.get("port")
         if port is None:
             return None
-        if not isinstance(port, str) or not port.isdigit() or not 0 < int(port) < 65536:
+        if not isinstance(port, str) or _PORT.fullmatch(port) is None or not 0 < int(port) < 65536:
             raise FlagError(f"port '{port}' is not a number between 1 and 65535")
         return int(port)
 

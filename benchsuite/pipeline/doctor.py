@@ -8,6 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -70,6 +71,7 @@ def diagnose(
     environ: Mapping[str, str],
     progress: Progress,
     gpus: Callable[[], NvmlClocks] | None = None,
+    limits: Mapping[str, float] = MappingProxyType({}),
 ) -> Diagnosis:
     """The machine's facts and its noise.
 
@@ -80,6 +82,7 @@ def diagnose(
         environ: Of this process.
         progress: Told of each launch.
         gpus: Gives NVML; None asks no GPU.
+        limits: Of waits, in seconds by the names of `Limits`; the rest has its defaults.
 
     Raises:
         UsageError: The server or the model cannot be used as named.
@@ -94,7 +97,7 @@ def diagnose(
     if pairs is None:
         return msgspec.structs.replace(found, no_noise="no server was launched (--no-server)")
     try:
-        record, words = _launch_pairs(pairs, server, model, environ, progress)
+        record, words = _launch_pairs(pairs, server, model, environ, progress, limits)
     except UsageError:
         raise
     except BenchsuiteError as error:
@@ -215,11 +218,14 @@ def _launch_pairs(
     model: str | None,
     environ: Mapping[str, str],
     progress: Progress,
+    limits: Mapping[str, float],
 ) -> tuple[RunRecord, str]:
     """The record of two launches a pair, and the server in words; the run is not kept."""
     scenario = parse_scenario(_SCENARIO, "doctor", "benchsuite doctor")
     with tempfile.TemporaryDirectory(prefix="benchsuite-doctor-") as folder:
-        options = RunOptions(server=server, model=model, trials=2 * pairs, out=folder)
+        options = RunOptions(
+            server=server, model=model, trials=2 * pairs, out=folder, limits=dict(limits)
+        )
         prepared = prepare(load_workspace(), scenario, options, environ)
         record = run_scenario(prepared, environ, progress).record
     return record, _words(prepared, record)

@@ -14,13 +14,19 @@ from benchsuite.client.api import LlamaClient
 from benchsuite.collect.explain import Explained, explain_requests
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.watch import Watch
-from benchsuite.drive.driver import Driver, Hooks, OtherStep
+from benchsuite.drive.driver import Driver, Hooks, Load, OtherStep
 from benchsuite.drive.prompts import PromptBook
+from benchsuite.drive.served import Climber
 from benchsuite.errors import BenchsuiteError, ConnectionLostError
 from benchsuite.logform.facts import LogFacts
+from benchsuite.model.load import SweepSummary
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import ServerFacts
-from benchsuite.pipeline.memory_slope import measure_slopes
+from benchsuite.model.scenario import SweepStep
+from benchsuite.pipeline.load_percentiles import measure_percentiles
+from benchsuite.pipeline.load_so_far import figures_so_far
+from benchsuite.pipeline.memory_slope import measure_slopes, measure_speeds
+from benchsuite.pipeline.sweep import SweepClimber
 from benchsuite.pipeline.vectors import LaunchVectors
 from benchsuite.scenario.templates import KEY_VARIABLE
 from benchsuite.server.launch import LaunchedServer, wait_until_healthy
@@ -57,6 +63,7 @@ async def drive(
     vectors: LaunchVectors,
     *,
     chat_by_template: bool,
+    step_seconds: float | None = None,
 ) -> None:
     """Take the variant's steps under the eyes of `watch`.
 
@@ -69,6 +76,7 @@ async def drive(
         other: Does the steps that are more than requests.
         vectors: What vector steps go along, and what takes their vectors.
         chat_by_template: As of `Driver`.
+        step_seconds: Likewise.
 
     Raises:
         ServerError: Whatever a request or the watch found.
@@ -76,19 +84,47 @@ async def drive(
     watch.secrets = {
         name: spec.secret for name, spec in variant.sessions.items() if spec.secret is not None
     }
+
+    async def loaded(load: Load) -> None:
+        await watch.loaded(load)
+        for found in measure_percentiles(load, variant.name, watch.trial):
+            watch.add(found)
+
+    def cut(load: Load) -> None:
+        try:
+            watch.cut(load, figures_so_far(load, watch))
+        except _EXPLAINING_FAULTS as error:  # what ended the load is what counts
+            watch.warnings.append(f"how far {load.words} came is not told: {error}")
+
+    def kept(summary: SweepSummary) -> None:
+        watch.sweeps.append(summary)
+        watch.warnings += summary.warnings
+
+    def climb(step: SweepStep) -> Climber:
+        return SweepClimber(
+            step, variant.name, watch.trial, watch.add, kept, capped=client.is_paced
+        )
+
     hooks = Hooks(
         tell,
         watch.served,
         watch.quiet,
         watch.snapshot,
-        watch.loaded,
+        loaded,
         other,
         vectors.take,
         sending=watch.sending,
         refused=watch.refused,
+        climb=climb,
+        cut=cut,
     )
     driver = Driver(
-        client, prompts, hooks, chat_by_template=chat_by_template, references=vectors.references
+        client,
+        prompts,
+        hooks,
+        chat_by_template=chat_by_template,
+        references=vectors.references,
+        step_seconds=step_seconds,
     )
     try:
         tell("preparing prompts")
@@ -96,9 +132,12 @@ async def drive(
         await watch.start()
         await driver.run(variant.steps)
         watch.conclude()
+        loads = [one.name for one in watch.loads if not one.stage]
         for found in measure_slopes(
-            watch.growth, variant.name, watch.trial, observed=watch.sees_memory
+            watch.growth, variant.name, watch.trial, observed=watch.sees_memory, steps=loads
         ):
+            watch.add(found)
+        for found in measure_speeds(watch.speeds, variant.name, watch.trial, steps=loads):
             watch.add(found)
     finally:
         await watch.stop()

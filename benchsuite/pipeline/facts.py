@@ -13,7 +13,7 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.record import Measurement, ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagValue
-from benchsuite.scenario.command_line import SECRET_NAME
+from benchsuite.redact import HIDDEN, is_secret_name, redact
 from benchsuite.server.locate import ServerBinary
 
 _DEVICE_MASKS = (
@@ -24,8 +24,6 @@ _DEVICE_MASKS = (
     "ONEAPI_DEVICE_SELECTOR",
 )
 """Variables that decide which devices a server sees."""
-
-HIDDEN = "(hidden)"
 
 
 def recorded_env(declared: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
@@ -38,7 +36,7 @@ def recorded_env(declared: Mapping[str, str], inherited: Mapping[str, str]) -> d
     """
     masks = {name: inherited[name] for name in _DEVICE_MASKS if name in inherited}
     shown = {
-        name: HIDDEN if SECRET_NAME.search(name) else value for name, value in declared.items()
+        name: HIDDEN if is_secret_name(name) else redact(value) for name, value in declared.items()
     }
     return masks | shown
 

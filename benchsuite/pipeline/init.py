@@ -55,6 +55,7 @@ class InitOptions(msgspec.Struct, frozen=True):
 
     url: str | None = None
     api_key_env: str | None = None
+    api_key_file: str | None = None
     ca: str | None = None
     log: str | None = None
     server: str | None = None
@@ -133,6 +134,7 @@ def _refuse_mixtures(options: InitOptions) -> None:
     if options.url is None:
         for word, given in (
             ("--api-key-env", options.api_key_env),
+            ("--api-key-file", options.api_key_file),
             ("--ca", options.ca),
             ("--log", options.log),
         ):
@@ -245,7 +247,7 @@ def _whole(value: object) -> int | None:
 
 def _look_at_running(options: InitOptions, environ: Mapping[str, str]) -> FirstLook:
     url = check_url(options.url or "")
-    key = api_key(options.api_key_env, environ)
+    key = api_key(options.api_key_env, environ, options.api_key_file)
     return asyncio.run(_visit(options, url, key))
 
 
@@ -260,6 +262,7 @@ async def _visit(options: InitOptions, url: str, key: str | None) -> FirstLook:
             url=url,
             model_name=options.model_name,
             api_key_env=options.api_key_env,
+            api_key_file=options.api_key_file,
             ca=options.ca,
             log=options.log,
             slot_tokens=props.n_ctx_slot,

@@ -10,6 +10,7 @@ from benchsuite.collect.log_memory import memory_measurements
 from benchsuite.errors import ConfigError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
+from benchsuite.regular import open_regular
 from benchsuite.report.inspect import LogInspection
 
 STANDARD_INPUT = "-"
@@ -29,7 +30,7 @@ def inspect_log(path: str) -> LogInspection:
         facts = _read(sys.stdin.buffer)
     else:
         try:
-            with Path(path).open("rb") as stream:
+            with open_regular(Path(path)) as stream:
                 facts = _read(stream)
         except OSError as error:
             raise ConfigError(

@@ -30,6 +30,7 @@ from benchsuite.errors import (
 )
 from benchsuite.model.record import Measurement
 from benchsuite.pipeline.keys import api_key
+from benchsuite.redact import secret_in_url
 from benchsuite.report.inspect_server import Problem, ServerInspection, Unread
 
 _UNITS = {"_tokens_seconds": "tokens/s", "_seconds_total": "s"}
@@ -43,6 +44,7 @@ def inspect_server(
     environ: Mapping[str, str],
     idle_seconds: float,
     ca: str | None = None,
+    key_file: str | None = None,
 ) -> ServerInspection:
     """Ask a running server what it says of itself.
 
@@ -52,6 +54,7 @@ def inspect_server(
         environ: Holds that variable.
         idle_seconds: How long a request may go without a byte.
         ca: PEM file that an https server's certificate is verified by; None: the public ones.
+        key_file: The file that holds its key, where no variable does.
 
     Returns:
         What was read. A fault of the server is in it, not raised.
@@ -60,8 +63,8 @@ def inspect_server(
         ConfigError: The URL is none, the variable is not set, or the file holds no certificate.
     """
     checked = check_url(url)
-    key = api_key(key_name, environ)
-    return asyncio.run(_Inspector(checked, key, key_name, idle_seconds, ca).run())
+    key = api_key(key_name, environ, key_file)
+    return asyncio.run(_Inspector(checked, key, key_name or key_file, idle_seconds, ca).run())
 
 
 def check_url(url: str) -> str:
@@ -70,6 +73,11 @@ def check_url(url: str) -> str:
     Raises:
         ConfigError: It is not of the form `http://host:port`.
     """
+    if (what := secret_in_url(url)) is not None:
+        raise ConfigError(
+            f"the URL holds a secret ({what}), which is seen in the list of processes",
+            hint="export the server's key, and name its variable with --api-key-env",
+        )
     try:
         parts = urlsplit(url)
         wrong = parts.scheme not in ("http", "https") or not parts.hostname
@@ -176,6 +184,8 @@ class _Inspector:
         seen = await self._ask(METRICS, client.exposition(), "start it with --metrics")
         if seen is None:
             return Exposition()
+        if not seen.series and not seen.not_numbers:
+            self._skip(METRICS, "it tells no metric")
         if any(one.name.endswith("_tokens_seconds") for one in seen.series):
             self._notes.append(
                 "tokens per second are averages since the last look at /metrics, ours included"

@@ -17,8 +17,9 @@ from benchsuite.client.props import Props
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
+from benchsuite.collect.oom import OomKills, killer, read_oom_kills
 from benchsuite.collect.requests import CLIENT_CLOCK
-from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.requirements import other_model, unmet_requirements
 from benchsuite.collect.snapshots import Blind
 from benchsuite.errors import (
     BenchsuiteError,
@@ -26,13 +27,14 @@ from benchsuite.errors import (
     ServerCrashError,
     ServerError,
     ServerLiedError,
+    ServerStartError,
 )
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.plan import VariantPlan
 from benchsuite.model.record import Failure, Launch, Measurement, ServerEnd, ServerFacts
 from benchsuite.model.scenario import DamageStep, RestartStep, SourceMarkersStep
 from benchsuite.pipeline.analytic import analytic_measurements
-from benchsuite.pipeline.commanded import left_behind
+from benchsuite.pipeline.commanded import left_behind, refuse_left_behind, survival
 from benchsuite.pipeline.context import Outcome, RunContext, Target
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
@@ -41,7 +43,7 @@ from benchsuite.pipeline.models import served_model
 from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.behind import Unseen
 from benchsuite.server.command import launch_command
-from benchsuite.server.ending import describe_end
+from benchsuite.server.ending import KILLER_UNKNOWN, describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
 from benchsuite.server.rpc import RpcServer
@@ -93,6 +95,7 @@ class LaunchDrive:
         self._rpc: RpcServer | None = None
         self._rpc_arguments: list[str] = []
         self._log: LogFollower | None = None
+        self._kills: OomKills | None = None  # before the server could be killed
         self._watch: Watch | None = None
         self._facts: ServerFacts | None = None
         self._explained: list[Explained] = []  # one of each process
@@ -115,18 +118,23 @@ class LaunchDrive:
         """
         started_at = dt.datetime.now(dt.UTC).isoformat()
         failure: Failure | None = None
+        self._context.keep_doing(self._doing, self._variant.name, self._trial)
         try:
             await self._start()
             await self._drive()
         except (ServerError, MachineError) as error:
-            failure = await self._explain(error)
+            failure = await self._explain_in_peace(error)
         except asyncio.CancelledError:
-            failure = Failure(
-                "interrupted",
-                f"interrupted during {self._doing}",
-                step=self._doing,
-                healthy_before=self._start_ms is not None,
-            )
+            late = self._context.stop.error(self._doing)
+            if late is not None:
+                failure = await self._explain_in_peace(late)
+            else:
+                failure = Failure(
+                    "interrupted",
+                    f"interrupted during {self._doing}",
+                    step=self._doing,
+                    healthy_before=self._start_ms is not None,
+                )
         finally:
             end = self._stop()
         return self._bring_home(started_at, failure, end)
@@ -149,6 +157,7 @@ class LaunchDrive:
         arguments = [*self._rpc_arguments, *target.arguments(self._variant), *saving(self._saved)]
         for remaining in reversed(range(_PORT_TRIES)):
             self._server = server = self._launch(arguments, path)
+            self._kills = read_oom_kills(server.pid)
             if self._log is None:
                 self._log = LogFollower(path, self._model_name or "")
             log = self._log
@@ -160,6 +169,7 @@ class LaunchDrive:
                 server.url,
                 api_key=server.api_key,
                 idle_seconds=limits.idle if self._model_name is None else limits.start,
+                request_seconds=max(limits.start, limits.request),
                 model=self._model_name,
             )
             try:
@@ -176,6 +186,7 @@ class LaunchDrive:
             else:
                 if self._start_ms is None:
                     self._start_ms = (time.monotonic_ns() - server.started_ns) / 1e6
+                server.note_ready()
                 return server
             finally:
                 await client.aclose()
@@ -233,6 +244,8 @@ class LaunchDrive:
             server.url,
             api_key=server.api_key,
             idle_seconds=self._context.plan.limits.idle,
+            token_seconds=self._context.plan.limits.token,
+            request_seconds=self._context.plan.limits.request,
             model=self._model_name,
         )
         try:
@@ -247,6 +260,7 @@ class LaunchDrive:
                 unseen=unseen,
                 keep=self._context.keep,
                 owned=True,
+                slots=None if self._facts is None else self._facts.slots,
             )
             if server.behind is not None:
                 await warn_if_open(server, watch, self._context.plan.limits.idle)
@@ -263,6 +277,7 @@ class LaunchDrive:
                 self._other,
                 vectors,
                 chat_by_template=False,
+                step_seconds=self._context.plan.limits.step,
             )
             await self._explain_requests()
             await measure_excess(client, watch)
@@ -293,7 +308,8 @@ class LaunchDrive:
             log.facts(),
             "" if server.behind is None else server.behind.image(),
         )
-        self._check_requirements(self._facts)
+        other = other_model(target.model.path, props.model_path) if server.behind is None else None
+        self._check_requirements(self._facts, other)
 
     async def _explain_requests(self) -> None:
         from benchsuite.pipeline.driving import explain
@@ -337,6 +353,7 @@ class LaunchDrive:
                 f"the server crashed while it was stopped for a restart: {_how(server, end, log)}",
                 hint=f"log: {server.log_path}",
             )
+        refuse_left_behind(server)
         self._restarts += 1
         server = await self._start()
         self._look_behind(server)
@@ -359,11 +376,13 @@ class LaunchDrive:
 
     def _tell(self, words: str) -> None:
         self._doing = words
+        self._context.keep_doing(words, self._variant.name, self._trial)
         self._context.progress.step(words)
 
-    def _check_requirements(self, facts: ServerFacts) -> None:
+    def _check_requirements(self, facts: ServerFacts, other: str | None) -> None:
         needs = self._context.plan.needs
         unmet = unmet_requirements(self._variant.flags, needs, facts, self._variant.device)
+        unmet += [] if other is None else [other]
         if unmet:
             raise ServerLiedError(
                 "the server ignored what it was asked for: " + "; ".join(unmet),
@@ -371,11 +390,20 @@ class LaunchDrive:
                 f"'benchsuite show {self._context.plan.scenario.name}'",
             )
 
+    async def _explain_in_peace(self, error: BenchsuiteError) -> Failure:
+        """As `_explain`; an interruption meanwhile costs the evidence, not the failure."""
+        try:
+            return await self._explain(error)
+        except asyncio.CancelledError:
+            healthy = self._start_ms is not None
+            return failure_of(error, step=self._doing, healthy_before=healthy, last_lines=())
+
     async def _explain(self, error: BenchsuiteError) -> Failure:
         """The failure, told as the server's death where that is what broke the exchange."""
         server, log = self._server, self._log
         healthy = self._start_ms is not None
-        if server is not None and healthy and not isinstance(error, ServerLiedError):
+        asked = server is not None and server.asked  # its end is no news, as in a restart
+        if server is not None and healthy and not asked and not isinstance(error, ServerLiedError):
             end = await _ended_within(
                 server, _DEATH_SECONDS if server.behind is None else _CLIENT_DEATH_SECONDS
             )
@@ -384,6 +412,10 @@ class LaunchDrive:
                     f"the server died during {self._doing}: {_how(server, end, log)}",
                     hint=f"log: {server.log_path}",
                 )
+        if isinstance(error, ServerStartError | ServerCrashError):
+            error = type(error)(
+                _name_killer(error.message, self._kills), where=error.where, hint=error.hint
+            )
         if self._rpc is not None and (ended := self._rpc.poll()) is not None:
             error = ServerCrashError(
                 f"the RPC server died during {self._doing}: {ended.crash}",
@@ -452,6 +484,12 @@ class LaunchDrive:
             )
         if failure is None and self._server is not None:
             failure = left_behind(self._server)
+        server = self._server
+        survivors = () if server is None else server.survivors
+        if self._rpc is not None and self._rpc.survivors:
+            survivors = (*survivors, *self._rpc.survivors)
+            words = survival(self._rpc.survivors)
+            failure = failure or Failure("machine", words, step="stopping", healthy_before=True)
         analytic, unknown = analytic_measurements(
             self._shape,
             target.flags(self._variant),
@@ -473,8 +511,12 @@ class LaunchDrive:
                 *(() if watch is None else watch.warnings),
                 *(sentence for one in found for sentence in one.warnings),
                 *log_warnings,
+                *((survival(survivors),) if survivors else ()),
+                *((server.behind.left,) if server and server.behind and server.behind.left else ()),
             ),
             reevaluations=tuple(told for one in found for told in one.reevaluations),
+            loads=() if watch is None else tuple(watch.loads),
+            sweeps=() if watch is None else tuple(watch.sweeps),
             analytic=analytic,
             analytic_unknown=unknown,
         )
@@ -504,6 +546,13 @@ def _how(server: LaunchedServer, end: ServerEnd, log: LogFollower | None) -> str
     if log is not None:
         log.poll()
     return describe_end(end.exit_code, end.signal, None if log is None else log.facts())
+
+
+def _name_killer(sentence: str, before: OomKills | None) -> str:
+    """The sentence with the sender of SIGKILL in it, where the kernel's counters tell one."""
+    if KILLER_UNKNOWN not in sentence:
+        return sentence
+    return sentence.replace(KILLER_UNKNOWN, killer(before) or KILLER_UNKNOWN)
 
 
 def _crashed(end: ServerEnd, log: LogFacts) -> bool:

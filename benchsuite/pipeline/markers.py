@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import threading
 from pathlib import Path
 
 from benchsuite.collect.source_markers import count_markers
@@ -55,7 +56,11 @@ async def measure_markers(
             f"{known}); declare one with 'source' in a deployment"
         )
         return Unmeasured(_NAME, variant, reason, "not_applicable", trial=trial, labels=labels)
-    found = await asyncio.to_thread(count_markers, Path(folder), step.files, step.pattern)
+    stop = threading.Event()
+    try:
+        found = await asyncio.to_thread(count_markers, Path(folder), step.files, step.pattern, stop)
+    finally:
+        stop.set()  # a cancelled count would hold up our end, since its thread is waited for
     if isinstance(found, str):
         return Unmeasured(_NAME, variant, found, trial=trial, labels=labels)
     source = f"{found.files} files under {folder}"
@@ -93,7 +98,13 @@ class MarkerDrive:
                         await measure_markers(step, deployment, self._variant.name, self._trial)
                     )
         except asyncio.CancelledError:
-            failure = Failure("interrupted", f"interrupted during {doing}", step=doing)
+            late = self._context.stop.error(f"source markers of {doing}")
+            failure = Failure(
+                "interrupted" if late is None else "machine",
+                f"interrupted during {doing}" if late is None else str(late),
+                hint=None if late is None else late.hint,
+                step=doing,
+            )
         facts = ServerFacts("none", why="no step needs a server")
         return Outcome(
             Launch(self._variant.name, self._trial, started_at, facts, failure=failure),

@@ -8,19 +8,22 @@ from pathlib import Path
 import msgspec
 
 from benchsuite.collect.machine import backend_kind
-from benchsuite.errors import UsageError
+from benchsuite.errors import FlagError, UsageError
 from benchsuite.model.deployment import Deployment
+from benchsuite.model.limits import Limits, chosen_limits
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import Fingerprint, RunRecord
-from benchsuite.model.scenario import Scenario
+from benchsuite.model.scenario import FlagValue, Scenario
 from benchsuite.pipeline.commanded import commanded_target
 from benchsuite.pipeline.context import Target
-from benchsuite.pipeline.keys import api_key
+from benchsuite.pipeline.keys import key_of, key_warnings
 from benchsuite.pipeline.markers import check_folders
 from benchsuite.pipeline.models import model_of
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.saved_slots import refuse_damage
-from benchsuite.scenario.flags import parse_help
+from benchsuite.scenario.datasets.take import with_samples
+from benchsuite.scenario.flags import FlagTable, parse_help
+from benchsuite.scenario.lengthen import lengthen, parse_duration
 from benchsuite.scenario.plan import is_rpc, make_plan, parse_set
 from benchsuite.scenario.workspace import Workspace, resolve_deployment
 from benchsuite.server.command import StartedBy, list_command_devices
@@ -64,16 +67,23 @@ def prepare(
         ServerError: A server that the user named cannot even print its help.
         MachineError: The tiny model cannot be made here.
     """
+    scenario = with_samples(workspace, scenario)
     deployment = chosen_deployment(workspace, options)
+    limits = chosen_limits(workspace.config.limits, deployment.limits, options.limits)
     target = key = None
     warnings: tuple[str, ...] = ()
+    lengthened: tuple[str, ...] = ()
+    if options.duration is not None:
+        scenario, words = lengthen(scenario, parse_duration(options.duration))
+        lengthened = (words,)
     check_folders(scenario, deployment)
     if not scenario.needs_server:
         pass  # and none is looked for
     elif deployment.attached:
-        key = api_key(deployment.api_key_env, environ)
+        key = key_of(deployment, environ)
+        warnings = key_warnings(deployment, key)
     else:
-        target = _target(deployment, options, environ)
+        target = _target(deployment, options, environ, limits)
         if any(is_rpc(variant) for variant in scenario.variants.values()):
             program = find_rpc_server(deployment.rpc, target.binary, environ)
             target = msgspec.structs.replace(target, rpc=program)
@@ -83,13 +93,14 @@ def prepare(
         deployment,
         None if target is None else target.table,
         variants=options.variants,
-        sets=[parse_set(text) for text in options.sets],
+        sets=sets_of(workspace, options, None if target is None else target.table),
         trials=options.trials,
         seed=options.seed,
-        limits=options.limits,
-        devices=None if target is None else _devices(scenario, target, environ, options),
+        limits=limits,
+        devices=None if target is None else _devices(scenario, target, environ, limits),
         no_rpc=None if target is None else _no_rpc(deployment, target),
         names=parse_help(help_text()) if deployment.attached else None,
+        reach=workspace.reach(scenario.path),
     )
     if target is not None:
         for variant in plan.variants:
@@ -104,8 +115,29 @@ def prepare(
         stored_vectors=vectors,
         target=target,
         api_key=key,
-        warnings=warnings,
+        warnings=(*warnings, *lengthened),
     )
+
+
+def sets_of(
+    workspace: Workspace, options: RunOptions, table: FlagTable | None
+) -> list[tuple[str, FlagValue]]:
+    """The `--set` flags; a suite's own may give and name no more than a scenario's."""
+    sets = [parse_set(text) for text in options.sets]
+    if table is None or not options.suite_sets:
+        return sets
+    path, line = options.suite_place
+    reach = workspace.reach(path)
+    held = []
+    for word, value in sets[: options.suite_sets]:
+        try:
+            name, normal = table.normalise(word, value)
+        except FlagError:
+            held.append((word, value))  # the plan refuses it, as it would any other
+            continue
+        flag = table.find(word)[0]
+        held.append((name, reach.flag(flag, name, normal, where=f"{path}:{line}")))
+    return [*held, *sets[options.suite_sets :]]
 
 
 def _left_out(environ: Mapping[str, str]) -> list[str]:
@@ -133,6 +165,7 @@ def chosen_deployment(workspace: Workspace, options: RunOptions) -> Deployment:
         model=options.model,
         url=options.url,
         api_key_env=options.api_key_env,
+        api_key_file=options.api_key_file,
     )
     if options.model_name is not None:
         deployment = msgspec.structs.replace(deployment, model_name=options.model_name)
@@ -147,10 +180,12 @@ def chosen_deployment(workspace: Workspace, options: RunOptions) -> Deployment:
     return msgspec.structs.replace(deployment, requests_per_second=options.requests_per_second)
 
 
-def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, str]) -> Target:
+def _target(
+    deployment: Deployment, options: RunOptions, environ: Mapping[str, str], limits: Limits
+) -> Target:
     if deployment.command is not None:
         by = StartedBy(deployment.command, deployment)
-        return commanded_target(by, environ, options.limits.start)
+        return commanded_target(by, environ, limits.start)
     by_option = options.server is not None
     binary = locate(
         deployment.server if by_option else None,
@@ -164,7 +199,7 @@ def _target(deployment: Deployment, options: RunOptions, environ: Mapping[str, s
 
 
 def _devices(
-    scenario: Scenario, target: Target, environ: Mapping[str, str], options: RunOptions
+    scenario: Scenario, target: Target, environ: Mapping[str, str], limits: Limits
 ) -> tuple[str, ...] | None:
     """Kinds of device that the server can use; None where no variant asks, or it cannot tell."""
     if not any(v.require.device and not is_rpc(v) for v in scenario.variants.values()):
@@ -172,7 +207,7 @@ def _devices(
     if target.by is not None:
         by = target.by
         found = list_command_devices(
-            by.command, by.deployment, target.model_argument, environ, options.limits.start
+            by.command, by.deployment, target.model_argument, environ, limits.start
         )
     else:
         found = list_devices(target.binary, environ)

@@ -8,26 +8,24 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import secrets
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
 from benchsuite.collect.machine_state import begin_state, end_state
 from benchsuite.drive.prompts import PromptBook
-from benchsuite.errors import BenchsuiteError
+from benchsuite.errors import BenchsuiteError, MachineError
 from benchsuite.gate.judge import judge
 from benchsuite.gate.known_issues import settle
 from benchsuite.gate.machine import machine_warnings
 from benchsuite.gate.quarantine import with_quarantine
 from benchsuite.gate.verdict import verdict
 from benchsuite.metrics.select import parse_selector
+from benchsuite.model.limits import limit_hint, limit_struck
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import RECORD_SCHEMA, Launch, NotApplicable, RunRecord, ServerFacts
 from benchsuite.model.verdict import GateResult
@@ -38,16 +36,16 @@ from benchsuite.pipeline.launch import LaunchDrive
 from benchsuite.pipeline.machine import gpu_source
 from benchsuite.pipeline.markers import MarkerDrive
 from benchsuite.pipeline.prepare import Prepared
+from benchsuite.pipeline.stopping import lock_wait, stoppable
 from benchsuite.pipeline.vectors import RunVectors
 from benchsuite.report.progress import Progress
 from benchsuite.server.device_locks import device_locks
 from benchsuite.server.guard import Guard
 from benchsuite.store.baselines import Baselines
+from benchsuite.store.floats import redacted
 from benchsuite.store.history import remember
 from benchsuite.store.records import Journal, RunFolder
 from benchsuite.store.vectors import StoredVectors, VectorJournal
-
-_STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -69,6 +67,7 @@ class RunState:
         self.commit = commit_of(Path.cwd())
         self.outcomes: list[Outcome] = []
         self.interrupted = False
+        self.lock_warnings: tuple[str, ...] = ()
         self.started_at = dt.datetime.now(dt.UTC)
         self.started_s = time.monotonic()
         self.gpus = gpu_source(prepared.plan)
@@ -82,6 +81,22 @@ class RunState:
         """What the machine was like, once every server has ended."""
         owned = not self.prepared.plan.deployment.attached
         self.machine_state = end_state(self.machine_state, owned=owned, gpus=self.gpus)
+
+    def time_left(self) -> float | None:
+        """Seconds until the run's limit; None without one.
+
+        Raises:
+            MachineError: There are none left, before a server was started.
+        """
+        limit = self.prepared.plan.limits.run
+        if limit is None:
+            return None
+        left = limit - (time.monotonic() - self.started_s)
+        if left <= 0:
+            raise MachineError(
+                f"{limit_struck('run', limit)} before a server was started", hint=limit_hint("run")
+            )
+        return left
 
     def record(self, run_id: str) -> RunRecord:
         """Everything seen so far, without gates and verdict."""
@@ -108,8 +123,9 @@ class RunState:
                 if variant.not_applicable is not None
             ),
             interrupted=self.interrupted,
-            warnings=self.prepared.warnings,
+            warnings=(*self.prepared.warnings, *self.lock_warnings),
             machine_state=self.machine_state,
+            duration=self.prepared.options.duration,
         )
 
 
@@ -128,7 +144,7 @@ def run_scenario(prepared: Prepared, environ: Mapping[str, str], progress: Progr
     with folder.open_journal() as journal:
         journal.write("begin", record=run.record(folder.id))
         try:
-            with _locked(run):
+            with _locked(run) as run.lock_warnings:
                 run.begin_machine_state()
                 asyncio.run(_drive_all(run, folder, journal))
         finally:
@@ -183,7 +199,11 @@ def with_unknowable(launch: Launch, gates: Sequence[GateResult]) -> Launch:
 
 async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None:
     vector_journal = VectorJournal(folder.path)
-    with stoppable() as stopped, guarded(run.prepared) as guard, closing(vector_journal):
+    with (
+        stoppable(run.time_left(), run.prepared.plan.limits.run) as stop,
+        guarded(run.prepared) as guard,
+        closing(vector_journal),
+    ):
         prompts = None
         vectors = RunVectors(run.prepared.plan, vector_journal, partial(_stored, run))
         launches = _launches(run.prepared.plan)
@@ -191,7 +211,7 @@ async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None
             if prompts is None or run.prepared.plan.deployment.attached:
                 prompts = PromptBook(_nonce(run.prepared.plan))
             context = RunContext(
-                run.prepared.plan, folder, journal.write, run.progress, prompts, vectors
+                run.prepared.plan, folder, journal.write, run.progress, prompts, vectors, stop
             )
             words = _words(run.prepared.plan, variant, trial)
             run.progress.launch(words, (number, len(launches)))
@@ -200,16 +220,22 @@ async def _drive_all(run: RunState, folder: RunFolder, journal: Journal) -> None
             run.outcomes.append(outcome)
             keep_outcome(journal, outcome)
             journal.write("begin", record=_without_measurements(run.record(folder.id)))
-            if stopped():
+            if stop.signalled:
                 run.interrupted = True
-            if run.interrupted or is_pointless(outcome):
+            if run.interrupted or stop.out_of_time or is_pointless(outcome):
                 break
 
 
 async def drive_one(
     run: RunState, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
 ) -> Outcome:
-    """One launch of one variant, as the plan's deployment asks for it."""
+    """One launch of one variant, as the plan's deployment asks for it; secrets are hidden."""
+    return redacted(await _driven(run, context, guard, variant, trial))
+
+
+async def _driven(
+    run: RunState, context: RunContext, guard: Guard | None, variant: VariantPlan, trial: int
+) -> Outcome:
     target = run.prepared.target
     if not run.prepared.plan.scenario.needs_server:
         return await MarkerDrive(context, variant, trial).run()
@@ -220,12 +246,16 @@ async def drive_one(
     return await LaunchDrive(context, target, guard, variant, trial).run()
 
 
-def _locked(run: RunState) -> AbstractContextManager[None]:
+def _locked(run: RunState) -> AbstractContextManager[tuple[str, ...]]:
     """The locks of the devices that the run uses; exclusive where a gate is noisy."""
     plan, environ = run.prepared.plan, run.environ
     alone = is_noisy(plan.gates)
     return device_locks(
-        locks_of(plan, environ), alone=alone, environ=environ, say=run.progress.launch
+        locks_of(plan, environ),
+        alone=alone,
+        environ=environ,
+        say=run.progress.launch,
+        wait=lock_wait(plan.limits),
     )
 
 
@@ -284,34 +314,3 @@ def guarded(prepared: Prepared) -> Iterator[Guard | None]:
         return
     with Guard() as guard:
         yield guard
-
-
-@contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Have the first Ctrl-C, TERM or HUP cancel the running task; a second ends at once.
-
-    Python's own handlers are used, since they also run while a server is being stopped, when the
-    event loop stands still.
-
-    Yields:
-        Whether a signal has come.
-    """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    came: list[int] = []
-
-    def answer(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1:
-            raise KeyboardInterrupt
-        if task is not None:
-            loop.call_soon_threadsafe(task.cancel)
-
-    kinds = [getattr(signal, name) for name in _STOP_SIGNALS if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        kinds = []  # signals reach the main thread only
-    before = {kind: signal.signal(kind, answer) for kind in kinds}
-    try:
-        yield lambda: bool(came)
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)

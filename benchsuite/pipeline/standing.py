@@ -16,11 +16,13 @@ from benchsuite.errors import UsageError
 from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.record import ServerEnd
 from benchsuite.model.scenario import IdleStep, Scenario, VariantSpec
+from benchsuite.pipeline.commanded import refuse_left_behind
 from benchsuite.pipeline.context import Target
 from benchsuite.pipeline.devices import locks_of
 from benchsuite.pipeline.driving import wait_for
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
+from benchsuite.pipeline.stopping import lock_wait
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.server.command import launch_command
 from benchsuite.server.device_locks import device_locks
@@ -47,7 +49,7 @@ class StandingServer:
         server: LaunchedServer,
         guard: Guard,
         stop_limit: float,
-        locks: Callable[[], AbstractContextManager[None]],
+        locks: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self.url = server.url
         self.api_key = server.api_key
@@ -63,14 +65,21 @@ class StandingServer:
         """How it ended; None while it runs."""
         return self._server.poll()
 
-    def in_use(self) -> AbstractContextManager[None]:
+    def in_use(self) -> AbstractContextManager[object]:
         """Hold its devices' locks, shared, so that no run with noisy gates goes on meanwhile."""
         return self._locks()
 
     def stop(self) -> ServerEnd:
-        """Stop it, and wait until it has ended."""
+        """Stop it, and wait until it has ended.
+
+        Raises:
+            MachineError: Not even a kill ends it.
+            ServerHangError: A command's server still answers.
+        """
         try:
-            return self._server.stop(self._stop_limit)
+            end = self._server.stop(self._stop_limit)
+            refuse_left_behind(self._server)
+            return end
         finally:
             self._guard.close()
 
@@ -127,6 +136,7 @@ def start_server(
                 if not remaining:
                     raise
             else:
+                server.note_ready()
                 locks = partial(_locks, prepared.plan, dict(environ))
                 return StandingServer(server, guard, limits.stop, locks)
     except BaseException:
@@ -137,9 +147,15 @@ def start_server(
     raise AssertionError("the last try returns or raises")
 
 
-def _locks(plan: Plan, environ: Mapping[str, str]) -> AbstractContextManager[None]:
+def _locks(plan: Plan, environ: Mapping[str, str]) -> AbstractContextManager[object]:
     devices = locks_of(plan, environ)
-    return device_locks(devices, alone=False, environ=environ, say=lambda words: None)
+    return device_locks(
+        devices,
+        alone=False,
+        environ=environ,
+        say=lambda words: None,
+        wait=lock_wait(plan.limits),
+    )
 
 
 def _prepare(
@@ -159,6 +175,7 @@ def _prepare(
         model=options.model,
         url=options.url,
         api_key_env=options.api_key_env,
+        api_key_file=options.api_key_file,
         sets=(*options.sets, *flags),
         limits=options.limits,
     )

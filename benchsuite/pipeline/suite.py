@@ -28,7 +28,7 @@ from benchsuite.pipeline.suite_outputs import GitHub, write_outputs
 from benchsuite.pipeline.suite_plan import Job, plan_suite, prepare_jobs
 from benchsuite.report.diff import Diff, diff
 from benchsuite.report.formats import FORMATS
-from benchsuite.report.layout import style_for
+from benchsuite.report.layout import safe, safe_lines, style_for
 from benchsuite.report.progress import make_progress
 from benchsuite.report.sources import baseline_changes
 from benchsuite.report.suite import render_suite
@@ -231,7 +231,8 @@ class _Running:
     def _faulty(self, job: Job, error: BenchsuiteError, seconds: float) -> SuiteRun:
         code = int(error.exit_code)
         words = f"{error} ({error.hint})" if error.hint else str(error)
-        sys.stderr.write(f"error: {job.scenario.name} on {job.deployment}: {words}\n")
+        where = f"{job.scenario.name} on {job.deployment}"
+        sys.stderr.write(safe_lines(f"error: {where}: {words}") + "\n")
         made = _unmade(job, code, outcome_word(code), words)
         return msgspec.structs.replace(made, wall_seconds=seconds)
 
@@ -266,7 +267,7 @@ class _Running:
 
     def _print(self, done: Finished) -> None:
         if done.warning is not None:
-            sys.stderr.write(f"warning: {done.warning}\n")
+            sys.stderr.write(f"warning: {safe(done.warning)}\n")
         stored = self.workspace.display(done.folder)
         style = style_for(sys.stdout, os.environ)
         text = render_run(done.record, done.baselines, stored=stored, style=style)

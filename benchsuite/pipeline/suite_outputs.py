@@ -18,6 +18,7 @@ from benchsuite.report.cases import Case
 from benchsuite.report.diff import Diff
 from benchsuite.report.formats import FORMATS, Entry, ReportInput
 from benchsuite.report.github import Place, render_annotations, render_summary
+from benchsuite.report.no_commands import obeyed
 from benchsuite.scenario.workspace import Workspace
 from benchsuite.store.baselines import scenario_folder
 from benchsuite.store.files import write_atomic
@@ -66,7 +67,7 @@ class GitHub:
         self._on = environ.get("GITHUB_ACTIONS") == "true"
         self._summary = environ.get("GITHUB_STEP_SUMMARY", "")
         self._root = environ.get("GITHUB_WORKSPACE", "")
-        self._stream = stream
+        self._stream = obeyed(stream)
         self._stop_word = ""
 
     def __enter__(self) -> Self:

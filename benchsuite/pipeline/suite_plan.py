@@ -14,7 +14,7 @@ from benchsuite.model.suite import Quarantine, Suite, SuiteEntry
 from benchsuite.pipeline.options import RunOptions
 from benchsuite.pipeline.prepare import Prepared, prepare
 from benchsuite.scenario.words import remedy
-from benchsuite.scenario.workspace import Workspace
+from benchsuite.scenario.workspace import Workspace, looks_like_path, resolved
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -55,12 +55,15 @@ def plan_suite(
     for entry in suite.entries:
         place = f"{suite.path}:{entry.line}"
         try:
+            if looks_like_path(entry.word):
+                file = str(resolved(workspace.cwd, entry.word))
+                workspace.reach(suite.path).file(file, where=None, key="'scenarios'")
             scenarios = workspace.find([entry.word])
         except ScenarioError as error:
             problems += error.problems
             continue
         except UsageError as error:
-            problems.append(f"{place}: {error}")
+            problems.append(f"{place}: {error}" + (f" ({error.hint})" if error.hint else ""))
             continue
         known = workspace.deployments
         for name in entry.deployments:
@@ -70,7 +73,9 @@ def plan_suite(
                 continue
             for scenario in scenarios:
                 held = tuple(q for q in suite.quarantine if _concerns(q, scenario, name))
-                job = Job(scenario, name, entry, _options(options, entry, name, held), place)
+                job = Job(
+                    scenario, name, entry, _options(options, entry, name, held, suite.path), place
+                )
                 jobs.setdefault(job.key, job)
     for output in suite.outputs:
         if output.format not in formats:
@@ -111,13 +116,15 @@ def prepare_jobs(workspace: Workspace, jobs: list[Job], environ: Mapping[str, st
 
 
 def _options(
-    given: RunOptions, entry: SuiteEntry, deployment: str, held: tuple[Quarantine, ...]
+    given: RunOptions, entry: SuiteEntry, deployment: str, held: tuple[Quarantine, ...], path: str
 ) -> RunOptions:
     return msgspec.structs.replace(
         given,
         deployment=deployment,
         variants=entry.variants,
         sets=(*entry.sets, *given.sets),
+        suite_sets=len(entry.sets),
+        suite_place=(path, entry.line),
         trials=entry.trials,
         seed=entry.seed,
         allow_new=entry.allow_new,

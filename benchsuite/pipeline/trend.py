@@ -13,7 +13,7 @@ import msgspec
 from benchsuite.errors import UsageError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import Selector, parse_selector
-from benchsuite.report.layout import style_for
+from benchsuite.report.layout import safe_json, style_for
 from benchsuite.report.trend import make_series, render_trend_csv, render_trend_json
 from benchsuite.report.trend_text import render_trend
 from benchsuite.store.files import write_atomic
@@ -84,7 +84,7 @@ def trend(
 
         write_atomic(Path(html), render_trend_html(words, series).encode())
     if form == "json":
-        text = render_trend_json(series).decode()
+        text = safe_json(render_trend_json(series))
     elif form == "csv":
         text = render_trend_csv(series)
     else:

@@ -22,6 +22,18 @@ PATTERNS = "benchsuite_scenarios"
 
 _SUFFIXES = (".yaml", ".yml")
 
+_LIMITS = ("start", "idle", "token", "request", "step", "stop", "run", "lock")
+"""The limits of `benchsuite run`, by the names of `benchsuite.model.limits.Limits`."""
+
+
+def _seconds(text: str) -> float:
+    """A length of time from what was typed; argparse tells of the ValueError."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("deployment", {"metavar": "NAME", "help": "A deployment of benchsuite.toml."}),
     ("server", {"metavar": "PATH", "help": "The llama-server to launch."}),
@@ -37,8 +49,13 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("out", {"metavar": "DIR", "help": "Folder of runs."}),
     ("allow-new", {"action": "store_true", "help": "Let metrics pass that the baseline lacks."}),
     ("require-all", {"action": "store_true", "help": "What is not applicable fails."}),
+    *(
+        (f"{name}-limit", {"metavar": "S", "type": _seconds, "help": f"The {name} limit, seconds."})
+        for name in _LIMITS
+    ),
+    ("no-wait", {"action": "store_true", "help": "Do not wait for other runs."}),
 )
-"""The options of `benchsuite run` that choose server, variants and baselines."""
+"""The options of `benchsuite run` that choose server, variants, baselines and limits."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

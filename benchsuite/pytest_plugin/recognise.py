@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchsuite.regular import read_regular
+
 _MOST_BYTES = 1 << 20  # as the loader takes at most
 _KEY = re.compile(r"^([A-Za-z_]+) *:(?: |$)", re.MULTILINE)
 _STEPS = "steps"
@@ -29,7 +31,7 @@ def is_scenario(path: Path, root: Path, patterns: Sequence[str]) -> bool:
     try:
         if path.stat().st_size > _MOST_BYTES:
             return False
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, ValueError):
         return False
     return looks_like_scenario(text)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchsuite.model.limits import Limits
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import Scenario
 from benchsuite.pipeline.command import read_options
@@ -23,6 +24,7 @@ from benchsuite.pipeline.run import run_scenario
 from benchsuite.pytest_plugin.distributed import folder_of
 from benchsuite.report.progress import QuietProgress
 from benchsuite.scenario.workspace import Workspace
+from benchsuite.store.files import write_atomic
 from benchsuite.store.locks import locked
 from benchsuite.store.records import read_record
 
@@ -47,7 +49,8 @@ def options_of(config: pytest.Config, variants: Iterable[str] = ()) -> RunOption
     given: dict[str, Any] = {}
     for name in (
         *("deployment", "server", "model", "url", "api_key_env", "trials", "seed"),
-        *("against", "machine", "out", "allow_new", "require_all"),
+        *("against", "machine", "out", "allow_new", "require_all", "no_wait"),
+        *(f"{name}_limit" for name in Limits.__struct_fields__),
     ):
         value = config.getoption(f"benchsuite_{name}")
         if value is not None:
@@ -87,7 +90,7 @@ def run_once(
             ran = msgspec.json.decode(told.read_bytes(), type=Ran)
             return read_record(Path(ran.folder)), ran
         record, ran = _run(workspace, scenario, options, before)
-        told.write_bytes(msgspec.json.encode(ran))
+        write_atomic(told, msgspec.json.encode(ran))
     return record, ran
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchsuite.errors import BenchsuiteError
-from benchsuite.pipeline.keys import api_key
+from benchsuite.pipeline.keys import key_of
 from benchsuite.pipeline.prepare import chosen_deployment
 from benchsuite.pipeline.standing import StandingServer, start_server
 from benchsuite.pytest_plugin.runs import options_of
@@ -67,7 +67,7 @@ class LlamaServer:
 
         return httpx.Client(base_url=self.url, headers=self.headers, timeout=_TIMEOUT_S)
 
-    def in_use(self) -> AbstractContextManager[None]:
+    def in_use(self) -> AbstractContextManager[object]:
         """Keep runs with noisy gates from the server's devices."""
         return nullcontext() if self._standing is None else self._standing.in_use()
 
@@ -127,7 +127,7 @@ def _attached(config: pytest.Config, workspace: Workspace) -> LlamaServer | None
     deployment = chosen_deployment(workspace, options_of(config))
     if not deployment.attached or deployment.url is None:
         return None
-    key = api_key(deployment.api_key_env, os.environ)
+    key = key_of(deployment, os.environ)
     return LlamaServer(deployment.url.rstrip("/"), key)
 
 

@@ -14,7 +14,9 @@ from benchsuite.model.ab import AbRecord
 from benchsuite.model.record import Launch, RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.model.verdict import GateResult
+from benchsuite.redact import beginning
 from benchsuite.report.layout import safe
+from benchsuite.report.load_table import load_warnings
 from benchsuite.report.report_input import ReportInput
 
 # fail: what was measured is not what must hold; error: nothing could be decided, or the server or
@@ -47,6 +49,12 @@ def _judged(record: RunRecord | AbRecord) -> RunRecord:
     )
 
 
+def unjudged(record: RunRecord | AbRecord) -> str:
+    """Why there is no verdict: of a run that was cut off, what its journal tells of that."""
+    notes = record.warnings if isinstance(record, RunRecord) and record.interrupted else ()
+    return notes[-1] if notes else "the run was not judged"
+
+
 class Case(msgspec.Struct, frozen=True):
     """One thing that holds or does not."""
 
@@ -63,7 +71,7 @@ class Case(msgspec.Struct, frozen=True):
 
 def one_line(text: str, limit: int = _LONGEST_LINE) -> str:
     """Text as one harmless line of at most `limit` characters and a word on what was cut."""
-    shown = safe(text[: limit + 1])
+    shown = safe(beginning(text, limit + 1))
     if len(text) <= limit and len(shown) <= 2 * limit:
         return shown
     return f"{shown[:limit]}... ({len(text)} characters)"
@@ -110,7 +118,7 @@ def _verdict_case(record: RunRecord) -> Case:
     weight: Weight = "fail" if code == 1 else "error"
     if record.policy == "advise" and code in (1, 3):
         weight = "quiet"
-    reasons = ("the run was not judged",) if verdict is None else verdict.reasons
+    reasons = (unjudged(record),) if verdict is None else verdict.reasons
     word = "not judged" if verdict is None else verdict.outcome
     message = one_line(reasons[0] if reasons else word)
     name = f"the run on {one_line(record.fingerprint.deployment)}"
@@ -142,17 +150,19 @@ def _server_cases(record: RunRecord) -> list[Case]:
         launches.setdefault(launch.variant, []).append(launch)
     for variant in dict.fromkeys([*launches, *skipped, *record.digests]):
         name = f"{one_line(variant)}: the server held out (on {deployment})"
+        warned = [one_line(w) for w in load_warnings(launches.get(variant, ()))]
         failed = [one for one in launches.get(variant, ()) if one.failure is not None]
         if failed:
-            cases.append(_failed_case(record, name, failed[0]))
+            cases.append(_failed_case(record, name, failed[0], warned))
         elif variant in skipped:
             kind, message = "not applicable", one_line(skipped[variant])
             weight: Weight = "fail" if _is_required(record, variant) else "quiet"
             cases.append(_case(record, name, weight, kind, message))
-        elif variant in launches:
-            cases.append(_case(record, name, "pass", "", ""))
+        elif len(launches.get(variant, ())) >= (record.trials if record.interrupted else 1):
+            cases.append(_case(record, name, "pass", "", "", warned))
         else:
-            words = "the run ended before this variant was started"
+            trial = f"trial {len(launches[variant]) + 1} of " if variant in launches else ""
+            words = f"the run ended before {trial}this variant was {'over' if trial else 'started'}"
             cases.append(_case(record, name, "error", "not run", words))
     return cases
 
@@ -166,7 +176,7 @@ def _is_required(record: RunRecord, variant: str) -> bool:
     )
 
 
-def _failed_case(record: RunRecord, name: str, launch: Launch) -> Case:
+def _failed_case(record: RunRecord, name: str, launch: Launch, warned: Sequence[str] = ()) -> Case:
     failure = launch.failure
     assert failure is not None
     details = [one_line(failure.message)]
@@ -174,6 +184,7 @@ def _failed_case(record: RunRecord, name: str, launch: Launch) -> Case:
     if failure.forensics is not None and failure.forensics.crash:
         details.append(one_line(failure.forensics.crash))
     details += [one_line(line) for line in failure.last_lines[-_LAST_LINES:]]
+    details += warned
     if launch.variant in record.excused:
         message = "known issue: the server failed as expected"
         return _case(record, name, "quiet", "known issue", message, details)

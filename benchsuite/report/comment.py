@@ -19,9 +19,11 @@ from benchsuite.model.ab import SIDES, AbRecord
 from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import Policy, SuiteRun
 from benchsuite.model.verdict import GateResult, Verdict
+from benchsuite.report.cases import unjudged
 from benchsuite.report.diff import Diff, Row
 from benchsuite.report.diff_text import explained
 from benchsuite.report.layout import Style
+from benchsuite.report.load_markdown import LoadSection, load_sections
 from benchsuite.report.markdown import code, escape, row, table_head
 from benchsuite.report.report_input import DEFAULT_KEY, ReportInput
 from benchsuite.report.terminal import outcome_line
@@ -61,6 +63,7 @@ class _Judged(msgspec.Struct, frozen=True):
     failed: tuple[str, ...]  # launches, in words
     differs: tuple[str, ...]
     build: str
+    loads: tuple[LoadSection, ...] = ()
     advises: bool = False  # what its gates decide does not count, by the policy of its suite
 
     @property
@@ -79,7 +82,7 @@ def render_comment(given: ReportInput) -> str:
     sections += [*_runs(runs), *_failures(runs), *_gates(runs)]
     if given.changes is not None and given.changes.rows:
         sections += _changes(given.changes)
-    sections += [*_advice(runs), _foot([run for run in runs if run.id])]
+    sections += [*_advice(runs), *_loads(runs), _foot([run for run in runs if run.id])]
     return _fit(sections, MOST_BYTES)
 
 
@@ -91,9 +94,10 @@ def _judged(record: RunRecord | AbRecord) -> _Judged:
             _place(record.scenario, record.fingerprint.deployment, record.policy),
             record.verdict,
             record.gates,
-            tuple(_failed(record)),
+            (*_failed(record), *((unjudged(record),) if record.verdict is None else ())),
             tuple(differs),
             record.info.build or "",
+            tuple(load_sections(record)),
             record.policy == "advise",
         )
     sides = {side: record.side(side) for side in SIDES}
@@ -107,6 +111,7 @@ def _judged(record: RunRecord | AbRecord) -> _Judged:
         tuple(f"{side}: {words}" for side, one in sides.items() for words in _failed(one)),
         record.differs,
         " and ".join(builds),
+        tuple(load_sections(record.candidate)),
     )
 
 
@@ -114,7 +119,7 @@ def _unmade(run: SuiteRun) -> _Judged:
     """A run of a suite without a record: never judged, and why."""
     place = _place(run.scenario, run.deployment, run.policy)
     failed = (f"{run.outcome}: {run.reason}",)
-    return _Judged("", place, None, (), failed, (), "", run.counted_code == 0)
+    return _Judged("", place, None, (), failed, (), "", advises=run.counted_code == 0)
 
 
 def _place(scenario: str, deployment: str, policy: Policy) -> str:
@@ -313,6 +318,17 @@ def _advice(runs: Sequence[_Judged]) -> list[_Section]:
                     what="gates",
                 )
             )
+    return sections
+
+
+def _loads(runs: Sequence[_Judged]) -> list[_Section]:
+    """What load steps and sweeps came to."""
+    sections = []
+    for run in runs:
+        if run.loads:
+            where = f": {escape(run.place)}" if len(runs) > 1 else ""
+            sections.append(_Section(("", f"**Load{where}**")))
+        sections += [_Section(one.head, one.rows, one.tail, "rows of load") for one in run.loads]
     return sections
 
 

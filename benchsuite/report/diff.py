@@ -14,7 +14,8 @@ from benchsuite.gate.differs import differences
 from benchsuite.gate.kinds import KINDS
 from benchsuite.gate.kinds.comparison import Comparison
 from benchsuite.gate.kinds.noisy import median
-from benchsuite.metrics.catalogue import CATALOGUE, Metric
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.metric import Metric
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.verdict import State
 from benchsuite.report.sources import Key, Origins, Part, Side, key_words, scope_word

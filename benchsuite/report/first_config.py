@@ -33,6 +33,7 @@ class FirstLook(msgspec.Struct, frozen=True):
     model: str | None = None  # as written
     model_name: str | None = None  # a router's
     api_key_env: str | None = None
+    api_key_file: str | None = None  # as written
     ca: str | None = None  # as written
     log: str | None = None  # of a running one
     flags: dict[str, FlagValue] = {}
@@ -122,6 +123,8 @@ def _running(look: FirstLook) -> list[str]:
         lines.append(f"model_name = {_text(look.model_name)}   # sent as `model` of every request")
     if look.api_key_env is not None:
         lines.append(f"api_key_env = {_text(look.api_key_env)}   # the variable that holds its key")
+    elif look.api_key_file is not None:
+        lines.append(f"api_key_file = {_text(look.api_key_file)}   # its first line is the key")
     else:
         lines.append(
             '# api_key_env = "LLAMA_KEY"   # the variable that holds its key, if it has one'

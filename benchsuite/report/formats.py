@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from benchsuite.errors import UsageError
 from benchsuite.report.cases import judged_records
 from benchsuite.report.comment import render_comment
@@ -17,6 +19,7 @@ from benchsuite.report.github_action_benchmark import (
 from benchsuite.report.gitlab import render_gitlab_metrics
 from benchsuite.report.json import render_report_json
 from benchsuite.report.junit import render_junit
+from benchsuite.report.no_commands import dead
 from benchsuite.report.openmetrics import render_openmetrics
 from benchsuite.report.pytest_benchmark import render_pytest_benchmark
 from benchsuite.report.report_input import Entry as Entry
@@ -87,7 +90,16 @@ _DECLARED = (
     ),
 )
 
-FORMATS: dict[str, Format] = {one.name: one for one in _DECLARED}
+_LIVE = ("github", "html")
+"""Commands that are meant, and a page that nobody prints."""
+
+
+def _harmless(one: Format) -> Format:
+    """The format, so that printing its file in GitHub Actions commands nothing."""
+    return one if one.name in _LIVE else replace(one, render=lambda given: dead(one.render(given)))
+
+
+FORMATS: dict[str, Format] = {one.name: _harmless(one) for one in _DECLARED}
 """Name -> format, in the order in which help shows them."""
 
 
@@ -105,7 +117,7 @@ def format_named(name: str) -> Format:
     return found
 
 
-def format_of_file(file_name: str, formats: Sequence[Format] = tuple(_DECLARED)) -> Format:
+def format_of_file(file_name: str, formats: Sequence[Format] = tuple(FORMATS.values())) -> Format:
     """The format that the end of a file name tells; of several the one with the longest suffix.
 
     Raises:

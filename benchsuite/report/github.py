@@ -15,6 +15,7 @@ from benchsuite.model.record import RunRecord
 from benchsuite.model.suite import SuiteRun
 from benchsuite.report.cases import Case, cases_of, one_line, unmade_case
 from benchsuite.report.layout import safe
+from benchsuite.report.load_table import load_warnings
 from benchsuite.report.markdown import escape, row, table_head
 from benchsuite.units import format_number
 
@@ -125,6 +126,14 @@ def render_summary(runs: Sequence[RunRecord], others: Sequence[SuiteRun] = ()) -
         parts.append(_table(("scenario", "what", "how", "why"), rows))
         if len(bad) > _MOST_FAILURES:
             parts.append(f"and {len(bad) - _MOST_FAILURES} more, in the JUnit file\n")
+    warned = [
+        (record.scenario, one_line(w)) for record in runs for w in load_warnings(record.launches)
+    ]
+    if warned:
+        parts.append("### Warnings of loads\n")
+        parts.append(_table(("scenario", "warning"), warned[:_MOST_FAILURES]))
+        if len(warned) > _MOST_FAILURES:
+            parts.append(f"and {len(warned) - _MOST_FAILURES} more, in the JUnit file\n")
     quiet = [case for case in told if case.kind.startswith(("quarantined", "advice"))]
     if quiet:
         rows = [_case_row(case) for case in quiet[:_MOST_FAILURES]]

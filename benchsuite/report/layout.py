@@ -14,6 +14,8 @@ from typing import TextIO
 
 import msgspec
 
+from benchsuite.redact import redact
+
 PLAIN_WIDTH = 80
 """Columns of output that goes anywhere but to a terminal."""
 
@@ -55,7 +57,7 @@ def style_for(stream: TextIO, environ: Mapping[str, str]) -> Style:
 
 def _terminal_columns(stream: TextIO, environ: Mapping[str, str]) -> int:
     wished = environ.get("COLUMNS", "")
-    if wished.isdecimal() and int(wished) > 0:
+    if wished.isdecimal() and len(wished) < 10 and int(wished) > 0:
         return int(wished)
     try:
         return os.get_terminal_size(stream.fileno()).columns or PLAIN_WIDTH
@@ -64,8 +66,20 @@ def _terminal_columns(stream: TextIO, environ: Mapping[str, str]) -> int:
 
 
 def safe(text: str) -> str:
-    """Text from a model, a log or a file with everything escaped that could steer a terminal."""
-    return _HARMFUL.sub(lambda m: _NAMED.get(m[0]) or _escape(ord(m[0])), text)
+    """Text from a model, a log or a file with everything escaped that could steer a terminal,
+    and secrets hidden, before lines are broken within them."""
+    return _HARMFUL.sub(lambda m: _NAMED.get(m[0]) or _escape(ord(m[0])), redact(text))
+
+
+def safe_lines(text: str) -> str:
+    """As `safe`, of a text of several lines, which stay lines."""
+    return "\n".join(map(safe, text.split("\n")))
+
+
+def safe_json(data: bytes | str) -> str:
+    """JSON with escapes of its own for what could steer a terminal; it means what it meant."""
+    text = data.decode() if isinstance(data, bytes) else data
+    return _HARMFUL.sub(lambda m: m[0] if m[0] == "\n" else f"\\u{ord(m[0]):04x}", text)
 
 
 def _escape(code: int) -> str:

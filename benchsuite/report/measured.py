@@ -85,13 +85,15 @@ class _Table:
         """Each request in words, with its labels, in the order in which they were measured."""
         found: dict[str, tuple[str, dict[str, str]]] = {}
         for m in self._record.measurements:
-            if m.name in ("evaluated_tokens", "ttft_ms"):
+            if m.name in ("evaluated_tokens", "ttft_ms") and "quantile" not in m.labels:
                 key = format_series("", m.labels)
                 labels = m.labels
                 if "session" in labels:
                     words = f"{labels['session']} turn {labels.get('turn', '?')}"
                 elif "step" in labels:
                     words = f"load {labels['step']}"
+                    if "stage" in labels:
+                        words = f"sweep {labels['step']} at {labels['stage']}"
                 else:
                     words = labels.get("request", "request")
                 found.setdefault(key, (words, labels))

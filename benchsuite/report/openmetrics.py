@@ -110,8 +110,7 @@ def _add_run(part: Part, families: dict[str, _Family]) -> None:
     name = f"{PREFIX}run_duration_seconds"
     wall = families.setdefault(name, _Family("gauge", "seconds", "How long the run took."))
     wall.add(name, place, time, record.wall_seconds)
-    if record.verdict is not None:
-        _add_verdict(part, record.verdict, families)
+    _add_verdict(part, record.verdict, interrupted=record.interrupted, families=families)
     name = f"{PREFIX}unmeasured"
     for one in record.unmeasured:
         family = families.setdefault(
@@ -127,12 +126,19 @@ def _add_run(part: Part, families: dict[str, _Family]) -> None:
         family.add(name, labels, time, 1)
 
 
-def _add_verdict(part: Part, verdict: Verdict, families: dict[str, _Family]) -> None:
+def _add_verdict(
+    part: Part, verdict: Verdict | None, *, interrupted: bool, families: dict[str, _Family]
+) -> None:
+    """Without a verdict no word but `interrupted` is 1, else the one before would seem to stand."""
+    unjudged = "interrupted" if interrupted else ""
+    outcome = unjudged if verdict is None else verdict.outcome
     place, time = _place(part), _time(part)
     name = f"{PREFIX}verdict"
     states = families.setdefault(name, _Family("stateset", "", "The verdict of the run."))
     for word in _OUTCOMES:
-        states.add(name, {**place, name: word}, time, int(word == verdict.outcome))
+        states.add(name, {**place, name: word}, time, int(word == outcome))
+    if verdict is None:
+        return
     name = f"{PREFIX}gates"
     counts = families.setdefault(name, _Family("gauge", "", "Gate results by outcome."))
     for outcome, count in verdict.counts.items():

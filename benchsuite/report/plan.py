@@ -30,9 +30,12 @@ from benchsuite.model.scenario import (
     SnapshotStep,
     SourceMarkersStep,
     Step,
+    SweepStep,
     TurnStep,
     When,
 )
+from benchsuite.report.layout import safe_lines
+from benchsuite.report.load_words import load_in_words, sweep_in_words
 from benchsuite.server.behind import Behind
 from benchsuite.units import format_number
 
@@ -81,7 +84,7 @@ def render_plan(
             lines += _wrap(issue.reason, "     ")
     for name, command in (commands or {}).items():
         lines += ["", f"Command of variant {name}:", f"  {shlex.join(command)}"]
-    return "\n".join(lines) + "\n"
+    return safe_lines("\n".join(lines)) + "\n"
 
 
 def gate_in_words(gate: GateSpec) -> str:
@@ -155,16 +158,12 @@ def step_in_words(step: Step) -> str:
             f"up to {_count(step.max_tokens, 'token')} of reply{pinned}"
             f"{_request(step.request)}{_may_fail(step)}{_warm_up(step)}"
         )
+    if isinstance(step, SweepStep):
+        return f"sweep {sweep_in_words(step)}; of each: {step_in_words(step.load)}"
     if isinstance(step, LoadStep):
-        after = "" if step.prefix is None else f"prefix {prompt_in_words(step.prefix)}, then "
-        many = step.prompt.tokens is not None and not step.same
-        each = " and on, one each" if many else ", the same for all"
-        return (
-            f"load {step.name}: {_count(step.requests, 'request')}, {step.concurrency} at once, "
-            f"{after}prompt {prompt_in_words(step.prompt)}{each}, "
-            f"up to {_count(step.max_tokens, 'token')} of reply{_request(step.request)}"
-            f"{_warm_up(step)}"
-        )
+        prefix = "" if step.prefix is None else prompt_in_words(step.prefix)
+        request = _request(step.request)
+        return load_in_words(step, prompt_in_words(step.prompt), prefix, request)
     if isinstance(step, LogprobsStep):
         beside = "" if step.at_once == 1 else f", {step.at_once} requests at once"
         return (
@@ -193,10 +192,7 @@ def step_in_words(step: Step) -> str:
     return f"{len(step.branches)} branches at the same time"
 
 
-def _warm_up(step: TurnStep | CompleteStep | LoadStep) -> str:
-    if isinstance(step, LoadStep):
-        first = _count(step.warm_up, "request")
-        return f"; the first {first} are warm-up, not timed" if step.warm_up else ""
+def _warm_up(step: TurnStep | CompleteStep) -> str:
     return "; warm-up, not timed" if step.warm_up else ""
 
 
@@ -329,7 +325,7 @@ def _count(number: int, word: str) -> str:
 
 def _wrap(text: str, indent: str, later: str | None = None) -> list[str]:
     return textwrap.wrap(
-        text,
+        safe_lines(text.expandtabs()),
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent if later is None else later,

@@ -10,7 +10,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, TextIO
+
+from benchsuite.report.layout import safe
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -116,7 +119,7 @@ class PlainProgress:
     def close(self) -> None: ...
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(safe(text), file=self._stream, flush=True)
 
 
 class LiveProgress:
@@ -132,11 +135,11 @@ class LiveProgress:
 
     def launch(self, words: str, place: Place | None = None) -> None:
         self._pace.begin(place)
-        self._launch = f"{place_words(place)}{words}"
+        self._launch = safe(f"{place_words(place)}{words}")
         self._show(self._launch)
 
     def step(self, words: str) -> None:
-        self._show(f"{self._launch}: {words}")
+        self._show(f"{self._launch}: {safe(words)}")
 
     def close(self) -> None:
         if self._status is not None:
@@ -156,10 +159,29 @@ class LiveProgress:
             self._status.update(line)
 
 
+class UnheardProgress:
+    """Tells as another does, and goes on where nobody can hear it: its terminal was closed."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def launch(self, words: str, place: Place | None = None) -> None:
+        with suppress(OSError):
+            self._progress.launch(words, place)
+
+    def step(self, words: str) -> None:
+        with suppress(OSError):
+            self._progress.step(words)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._progress.close()
+
+
 def make_progress(environ: Mapping[str, str], *, quiet: bool) -> Progress:
     """The progress that fits standard error: quiet, live on a terminal, else plain."""
     if quiet:
         return QuietProgress()
     if sys.stderr.isatty() and environ.get("TERM", "") != "dumb":
-        return LiveProgress(sys.stderr)
-    return PlainProgress(sys.stderr)
+        return UnheardProgress(LiveProgress(sys.stderr))
+    return UnheardProgress(PlainProgress(sys.stderr))

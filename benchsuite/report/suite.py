@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchsuite.gate.verdict import outcome_word
 from benchsuite.model.suite import SuiteResult, SuiteRun
+from benchsuite.redact import beginning
 from benchsuite.report.layout import Style, columns, cut, safe
 from benchsuite.units import format_number
 
@@ -34,7 +35,9 @@ def render_suite(result: SuiteResult, style: Style | None = None) -> str:
         line = "  ".join(cells).rstrip()
         lines.append(f"  {look.paint(line, _WORD_COLOURS.get(run.outcome, 'red'))}")
         if run.reason:
-            lines.append(cut(f"      {safe(run.reason[:2000])}", max(look.width, _MIN_REASON)))
+            lines.append(
+                cut(f"      {safe(beginning(run.reason, 2000))}", max(look.width, _MIN_REASON))
+            )
     lines += ["", _verdict(result, look)]
     return "\n".join(lines) + "\n"
 

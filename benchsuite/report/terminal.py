@@ -26,9 +26,11 @@ from benchsuite.report.layout import (
     safe,
     wrap,
 )
+from benchsuite.report.load_table import load_lines
 from benchsuite.report.matrix import matrix_lines
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_lines
+from benchsuite.report.sweep_table import sweep_lines
 from benchsuite.store.baselines import Baselines, unit_of
 
 _COLOURS = {
@@ -75,6 +77,8 @@ def render_run(
         reevaluation_lines(record, look, verbose=verbose),
         matrix_lines(record, look),
         _measured_lines(record, baselines, look),
+        load_lines(record, look),
+        sweep_lines(record, look),
         _differs_lines(record, look),
         _foot(record, baselines, stored, look),
     ]

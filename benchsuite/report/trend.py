@@ -13,7 +13,8 @@ import msgspec
 
 from benchsuite.gate.differs import differences
 from benchsuite.gate.kinds.quantised import agree
-from benchsuite.metrics.catalogue import CATALOGUE, Assume, Better
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.metric import Assume, Better
 from benchsuite.metrics.select import parse_selector
 from benchsuite.report.json import document
 from benchsuite.stats.change_points import Findings, exact_steps, find_changes

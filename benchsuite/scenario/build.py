@@ -270,8 +270,8 @@ def check_slots(
     fixed = need.exact if need is not None and need.kind == "exact" else None
     for variant in variants.values():
         count = variant.flags.get("parallel", fixed)
-        if not isinstance(count, str) or not count.isdecimal():
-            continue
+        if not isinstance(count, str) or not count.isdecimal() or len(count) > 9:
+            continue  # no number of slots: the build refuses it
         slots = int(count)
         for name, session in sessions.items():
             overlay = variant.sessions.get(name)

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from benchsuite.model.deployment import Command
-from benchsuite.scenario.command_line import SECRET_NAME
+from benchsuite.patterns import problem_of
+from benchsuite.redact import is_secret_name, secret_in_url
 from benchsuite.scenario.templates import FLAGS, PLACEHOLDERS, placeholders, template_problems
 
 COMMAND_KEYS = (
@@ -36,11 +37,16 @@ _STARTING = ("run",)  # of an engine's own commands; `create`, `start` and `comp
 _DETACHED = ("-d", "--detach", "--detach=true")
 _BUNDLED = re.compile(r"-[dit]+")  # `-itd`; `-dt` and `-td` may be the server's own
 _SECRET = re.compile(
-    r"""(?:^|\s)(--api-key)(?:[\s=]|$)(?!["']?\$)      # in a shell's words a variable may follow
-    |(?:^|[\s=,])([A-Z][A-Z0-9_]*)=(?!["']?\$)\S""",
+    r"""(?:^|[\s;&|"'(])(?P<flag>--?[A-Za-z][\w-]*)(?:[\s=]+|$)(?!["']?\$|\{key_env\})
+    |(?:^|[\s=,;&|"'(])(?P<name>[A-Za-z_]\w*)=(?!["']?\$|\{key_env\})\S""",
     re.VERBOSE,
 )
-"""A key or an assignment in a word of a command."""
+"""A flag or an assignment in a word of a command; in a shell's words a variable may follow."""
+
+_SHORT_FLAGS = frozenset({"-hft"})  # of llama-server, whose value is a secret
+_HEADER = re.compile(
+    r"\b(?:bearer|authorization:\s*basic|x-api-key:)\s+(?![\"']?\$)\S", re.IGNORECASE
+)
 
 _ELSEWHERE = ("ssh", "srun", "kubectl", "oc")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -158,10 +164,18 @@ def _secret_in(words: tuple[str, ...]) -> str | None:
     """The name of a key or variable whose value stands in a command; None where there is none."""
     for word, following in zip(words, (*words, "")[1:], strict=True):
         for found in _SECRET.finditer(word):
-            if found[1] is not None and not (word == found[1] and following.startswith("$")):
-                return found[1]
-            if found[2] is not None and SECRET_NAME.search(found[2]) is not None:
-                return found[2]
+            flag, name = found["flag"], found["name"]
+            if flag is not None and (is_secret_name(flag) or flag in _SHORT_FLAGS):
+                alone = word == flag
+                if alone and (not following or following[0] in "$-"):
+                    continue  # a switch, or a shell's variable
+                return flag.replace("_", "-")
+            if name is not None and is_secret_name(name):
+                return name
+        if (what := secret_in_url(word)) is not None:
+            return f"{what} of a URL"
+        if _HEADER.search(word) is not None:
+            return "a header with a key"
     return None
 
 
@@ -228,10 +242,9 @@ class _Keys:
         """A regular expression with placeholders."""
         text = self.template(key, allowed)
         if text is not None:
-            try:
-                re.compile(text)
-            except re.error as error:
-                self._say(key, f"'{key}': not a regular expression: {error}")
+            problem = problem_of(text)
+            if problem is not None:
+                self._say(key, f"'{key}': not a regular expression: {problem}")
                 return None
         return text
 

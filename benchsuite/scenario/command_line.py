@@ -9,7 +9,8 @@ import msgspec
 
 from benchsuite.errors import FlagError, UsageError
 from benchsuite.model.scenario import FlagValue
-from benchsuite.scenario.flags import FlagTable
+from benchsuite.redact import is_secret_name, secret_in_url
+from benchsuite.scenario.flags import FlagTable, show_value
 
 _LISTENS = "a launched server listens on 127.0.0.1, at a port that is free"
 _PLAIN = "a launched server speaks plain HTTP on 127.0.0.1"
@@ -33,11 +34,10 @@ LEFT_OUT = {
 }
 """Canonical flags that a deployment does not take over, and why."""
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL", re.IGNORECASE)
-"""Names of variables whose values are neither printed nor recorded."""
+WITHOUT_URL = "export HF_TOKEN for a model hub, else fetch the file and name it with 'model'"
+"""What to do instead of giving a server a URL with a secret in it."""
 
-_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")  # in a URL
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _FLAG_PREFIX = "LLAMA_ARG_"
 
 
@@ -92,10 +92,10 @@ def read_command_line(
         if name.startswith(_FLAG_PREFIX):
             flag, normal = table.normalise(name, value)
             given[flag] = normal
-        elif SECRET_NAME.search(name):
+        elif is_secret_name(name):
             left[name] = "named like a secret; export it, and the server inherits it"
-        elif _PASSWORD.search(value):
-            left[name] = "holds a password; export it, and the server inherits it"
+        elif (what := secret_in_url(value)) is not None:
+            left[name] = f"its URL holds a secret ({what}); export it, and the server inherits it"
         else:
             plain[name] = value
     from_words: dict[str, FlagValue] = {}
@@ -118,6 +118,11 @@ def read_command_line(
         from_words[name] = normal
     given |= from_words
     model = given.pop("model", None)
+    for name, given_value in list(given.items()):
+        what = secret_in_url(show_value(given_value))
+        if what is not None:
+            left[f"--{name}"] = f"its URL holds a secret ({what}); {WITHOUT_URL}"
+            del given[name]
     for name in list(given):
         if name in LEFT_OUT:
             left[f"--{name}"] = LEFT_OUT[name]

@@ -18,13 +18,26 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment, Observe
 from benchsuite.model.scenario import DEFAULT_FOLDER, FlagValue
+from benchsuite.redact import is_secret_name, learn, secret_in_url
+from benchsuite.regular import open_regular
 from benchsuite.scenario.command_keys import COMMAND_KEYS, read_command
-from benchsuite.scenario.words import remedy
+from benchsuite.scenario.limit_keys import read_limits
+from benchsuite.scenario.toml_bounds import MAX_BYTES, bounded, line_of, refuse_long_keys
+from benchsuite.scenario.words import remedy, shortened
 
 CONFIG_NAME = "benchsuite.toml"
 _PYPROJECT = "pyproject.toml"
 _FOLDER_KEYS = ("scenarios", "baselines", "runs", "suites")
-_TOP_KEYS = (*_FOLDER_KEYS, "deployments")
+_TOP_KEYS = (*_FOLDER_KEYS, "limits", "trust", "deployments")
+_KEY_IS_OURS = "a launched server gets a random key"
+_REFUSED_ENV = {
+    "LLAMA_API_KEY": _KEY_IS_OURS,
+    "LLAMA_ARG_API_KEY": _KEY_IS_OURS,
+    "LLAMA_ARG_API_KEY_FILE": _KEY_IS_OURS,
+    "LLAMA_ARG_HF_TOKEN": "it is a secret; export HF_TOKEN=... and the server inherits it",
+}
+"""Variables that a deployment's `env` may not set, and why."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -35,7 +48,9 @@ class Config(msgspec.Struct, frozen=True):
     path: Path | None = None
     folders: dict[str, Path] = {}  # scenarios, baselines, runs, suites: those given
     deployments: dict[str, Deployment] = {}
+    limits: dict[str, float] = {}  # of waits, in seconds: those given
     overlay_places: dict[tuple[str, str], str] = {}  # (deployment, scenario) -> file:line
+    allow_outside: tuple[Path, ...] = ()  # what scenario files may name outside the project
 
 
 def find_config(start: Path) -> Path | None:
@@ -48,7 +63,7 @@ def find_config(start: Path) -> Path | None:
     roots = [folder for folder in folders if (folder / ".git").exists()]
     last = roots[0] if roots else start
     for folder in folders:
-        if (folder / CONFIG_NAME).is_file():
+        if _is_there(folder / CONFIG_NAME):
             return folder / CONFIG_NAME
         project = folder / _PYPROJECT
         if project.is_file() and "benchsuite" in _tables(project, _read(project)).get("tool", {}):
@@ -72,17 +87,29 @@ def load_config(start: Path) -> Config:
     prefix: tuple[str, ...] = ()
     if path.name == _PYPROJECT:
         table, prefix = table["tool"]["benchsuite"], ("tool", "benchsuite")
+    bounded(path, text, table, prefix)
     return _Reader(path, text, prefix).config(table)
 
 
 def parse_config(path: Path, text: str) -> Config:
     """As `load_config`, from the text of a `benchsuite.toml` that would lie at `path`."""
-    return _Reader(path, text, ()).config(_tables(path, text))
+    table = _tables(path, text)
+    bounded(path, text, table, ())
+    return _Reader(path, text, ()).config(table)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is something to read, or to refuse in words."""
+    return path.exists() and not path.is_dir()
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open_regular(path) as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise ConfigError(f"is larger than {MAX_BYTES} bytes", where=str(path))
+        return raw.decode("utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     except UnicodeDecodeError:
@@ -90,9 +117,12 @@ def _read(path: Path) -> str:
 
 
 def _tables(path: Path, text: str) -> dict[str, Any]:
+    refuse_long_keys(path, text)
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise ConfigError("is not TOML: it is nested too deeply", where=str(path)) from None
+    except ValueError as error:  # TOMLDecodeError is one; a number of 4300 digits is another
         message = str(error)
         place = re.search(r" \(at line (\d+), column \d+\)", message)
         where = f"{path}:{place[1]}" if place is not None else str(path)
@@ -100,37 +130,6 @@ def _tables(path: Path, text: str) -> dict[str, Any]:
         raise ConfigError(
             f"is not TOML: {sentence[:1].lower()}{sentence[1:]}", where=where
         ) from None
-
-
-def line_of(text: str, keys: tuple[str, ...]) -> int:
-    """The line where a key stands, as far as a search can tell; 1 where it cannot.
-
-    Args:
-        text: A TOML file.
-        keys: From the outermost table to the key.
-    """
-    best, best_depth, table = 1, 0, ()  # type: int, int, tuple[str, ...]
-    for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[+\s*([^\]]+?)\s*\]", line)
-        entry = re.match(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*[\w\"'-]+)*)\s*=", line)
-        if header is not None:
-            found = table = _dotted(header[1])
-        elif entry is not None:
-            found = (*table, *_dotted(entry[1]))
-        else:
-            continue
-        depth = 0
-        while depth < min(len(found), len(keys)) and found[depth] == keys[depth]:
-            depth += 1
-        # the deepest match wins; a line that names something beside the key matches its parent
-        if depth > best_depth and (depth == len(found) or depth == len(keys)):
-            best, best_depth = number, depth
-    return best
-
-
-def _dotted(text: str) -> tuple[str, ...]:
-    parts = re.findall(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)", text)
-    return tuple(next(filter(None, groups), "") for groups in parts)
 
 
 class _Reader:
@@ -147,7 +146,7 @@ class _Reader:
         return f"{self.path}:{line_of(self.text, (*self.prefix, *keys))}"
 
     def say(self, keys: tuple[str, ...], sentence: str) -> None:
-        self.problems.append(f"{self.place(*keys)}: {sentence}")
+        self.problems.append(f"{self.place(*keys)}: {shortened(sentence)}")
 
     def config(self, table: Mapping[str, Any]) -> Config:
         self.unknown(table, _TOP_KEYS, (), "the configuration")
@@ -156,6 +155,10 @@ class _Reader:
             value = self.text_of(table, key, ())
             if value is not None:
                 folders[key] = self.file(value)
+        limits = self.limits(table, ())
+        trust = self.table_of(table, "trust", ())
+        self.unknown(trust, ("allow_outside",), ("trust",), "'trust'")
+        allowed = self.words_of(trust, "allow_outside", ("trust",), '["/data/prompts"]')
         deployments: dict[str, Deployment] = {}
         places: dict[tuple[str, str], str] = {}
         for name, entry in self.table_of(table, "deployments", ()).items():
@@ -170,9 +173,10 @@ class _Reader:
                 deployments[name] = self.deployment(name, entry)
                 for scenario in deployments[name].overlays:
                     places[name, scenario] = self.place(*keys, "overlays", scenario)
+        outside = tuple(self.file(text) for text in allowed)
         if self.problems:
             raise ConfigError("\n".join(self.problems))
-        return Config(self.root, self.path, folders, deployments, places)
+        return Config(self.root, self.path, folders, deployments, limits, places, outside)
 
     def deployment(self, name: str, table: Mapping[str, Any]) -> Deployment:
         keys = ("deployments", name)
@@ -206,7 +210,9 @@ class _Reader:
             flags=self.flags(self.table_of(table, "flags", keys), (*keys, "flags")),
             env=self.env(self.table_of(table, "env", keys), (*keys, "env")),
             api_key_env=self.text_of(table, "api_key_env", keys),
+            api_key_file=self.optional_file(table, "api_key_file", keys),
             ca=self.optional_file(table, "ca", keys),
+            limits=self.limits(table, keys),
             observe=self.observe(self.table_of(table, "observe", keys), (*keys, "observe")),
             requests_per_second=None if rate is None else float(rate),
             rpc=self.program(table, "rpc", keys),
@@ -231,8 +237,12 @@ class _Reader:
                 if key in table:
                     self.say((*keys, key), f"'{key}' does not go with 'command'; keep one of them")
         only_attached = [
-            key for key in ("api_key_env", "ca", "observe", "requests_per_second") if key in table
+            key
+            for key in ("api_key_env", "api_key_file", "ca", "observe", "requests_per_second")
+            if key in table
         ]
+        if "api_key_env" in table and "api_key_file" in table:
+            self.say((*keys, "api_key_file"), "'api_key_env' names the key already; keep one")
         if found.attached:
             for key in only_launched:
                 self.say(
@@ -241,6 +251,12 @@ class _Reader:
                 )
             if found.url is not None and not re.match(r"https?://[^/\s]+", found.url):
                 self.wrong((*keys, "url"), "an address such as http://127.0.0.1:8080", found.url)
+            elif found.url is not None and (what := secret_in_url(found.url)) is not None:
+                self.say(
+                    (*keys, "url"),
+                    f"'url' holds a secret ({what}), which would be printed and recorded; name the "
+                    'variable that holds the server\'s key: api_key_env = "NAME"',
+                )
         else:
             for key in only_attached:
                 self.say((*keys, key), f"'{key}' is for a running server, which 'url' would name")
@@ -270,6 +286,13 @@ class _Reader:
             engine=engine,
         )
 
+    def limits(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, float]:
+        place = (*keys, "limits")
+        return read_limits(
+            self.table_of(table, "limits", keys),
+            lambda key, sentence: self.say((*place, key), sentence),
+        )
+
     def sources(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, str]:
         """Source folders: `source = "FOLDER"`, or a table of several by key."""
         place = (*keys, "source")
@@ -290,6 +313,11 @@ class _Reader:
         for name, value in table.items():
             if not isinstance(value, str | int | float) or isinstance(value, bool):
                 self.wrong((*keys, name), "text", value)
+            elif name in _REFUSED_ENV or (name.startswith("LLAMA_ARG_") and is_secret_name(name)):
+                why = _REFUSED_ENV.get(name, "it is a secret; export it under its own name")
+                self.say((*keys, name), f"'{name}' is not taken here: {why}")
+            elif is_secret_name(name):
+                learn(str(value))
         return {name: str(value) for name, value in table.items()}
 
     def flags(self, table: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, FlagValue]:
@@ -351,15 +379,19 @@ class _Reader:
         return None
 
     def words_of(
-        self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]
+        self,
+        table: Mapping[str, Any],
+        key: str,
+        keys: tuple[str, ...],
+        such: str = '["docker", "logs", "-f", "llama"]',
     ) -> tuple[str, ...]:
-        """An argument list; empty where the key is not given."""
+        """A list of words, as in the example; empty where the key is not given."""
         value = table.get(key)
         if value is None:
             return ()
         if isinstance(value, list) and value and all(isinstance(v, str) and v for v in value):
             return tuple(value)
-        self.wrong((*keys, key), 'a list of words such as ["docker", "logs", "-f", "llama"]', value)
+        self.wrong((*keys, key), f"a list of words such as {such}", value)
         return ()
 
     def program(self, table: Mapping[str, Any], key: str, keys: tuple[str, ...]) -> str | None:
@@ -386,7 +418,11 @@ class _Reader:
         self.say(keys, f"'{keys[-1]}': expected {expected}, found {value!r}")
 
     def file(self, text: str) -> Path:
-        return (self.root / Path(text).expanduser()).resolve()
+        try:
+            return (self.root / Path(text).expanduser()).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # a circle of links, nobody's `~`
+            self.problems.append(f"{self.path}: '{text}' can name no file: {error}")
+            return self.root
 
 
 def _flag_text(value: object) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from benchsuite.model.sample import Sample
 from benchsuite.model.scenario import FlagNeed, FlagValue, SessionSpec, Step
 
 
@@ -21,7 +22,8 @@ def digest_of(
     """sha256 in hexadecimal over canonical JSON.
 
     Lines are left out, and so are fields at their default: a field that a later version adds
-    changes no digest of a scenario that does not use it.
+    changes no digest of a scenario that does not use it. A file of requests enters by its own
+    sha256.
 
     Args:
         needs: Of the server, as the scenario says, not as resolved.
@@ -44,6 +46,8 @@ def digest_of(
 
 def canonical(value: Any) -> Any:
     """A struct as plain JSON values without lines and defaults; other values as they are."""
+    if isinstance(value, Sample):  # all else follows from the file and the step's `source`
+        return {"sha256": value.sha256}
     if isinstance(value, msgspec.Struct):
         tag = type(value).__struct_config__.tag
         content = {} if tag is None else {"type": tag}

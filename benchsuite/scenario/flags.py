@@ -28,7 +28,15 @@ _CHOICES = re.compile(r"[\[{<]([\w+-]+(?:[|,][\w+-]+)+)[\]}>]")
 _ALLOWED = re.compile(r"allowed values:\s*((?:[\w+-]+,\s*)*[\w+-]+)")
 _REMOVED = re.compile(r"the argument has been removed\.?\s*(.*?)\s*(?:\(env:|$)")
 _PLACEHOLDERS = re.compile(r"[A-Z][A-Z0-9_]*(?: [A-Z][A-Z0-9_]*)+")
+_TAKES_FILE = re.compile(r"FNAME|(?:[A-Z]+_)*(?:FILE|PATH|DIR)(?![A-Z_])")
 _ENV_PREFIX = "LLAMA_ARG_"
+
+
+def show_value(value: FlagValue) -> str:
+    """A flag's value in a sentence."""
+    if value is None:
+        return "not given"
+    return value if isinstance(value, str) else " ".join(value)
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -41,6 +49,7 @@ class Flag(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()  # the values allowed, where the help lists them
     env: str | None = None
     removed: str | None = None  # what to use instead, where the help says that it is gone
+    names_file: bool = False  # its value is, or holds, the name of a file or folder
 
     @property
     def option(self) -> str:
@@ -86,6 +95,11 @@ class FlagTable:
 
     def __contains__(self, word: str) -> bool:
         return word in self._by_word
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that the build reads flags from, in the order of the help."""
+        return tuple(flag.env for flag in self.flags if flag.env is not None)
 
     def find(self, word: str) -> tuple[Flag, bool]:
         """The flag meant by a word, and whether the word turns it off.
@@ -243,6 +257,7 @@ def _flag(spec: str, description: str) -> Flag | None:
         choices=tuple(word for word in re.split(r"[|,\s]+", listed) if word),
         env=env[1] if env is not None else None,
         removed=removed[1] if removed is not None else None,
+        names_file=_TAKES_FILE.match(hint) is not None,
     )
 
 

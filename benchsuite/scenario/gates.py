@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchsuite.metrics.catalogue import CATALOGUE, SLOPE, SLOPE_REQUESTS, Metric
+from benchsuite.metrics.catalogue import CATALOGUE, SLOPE, SLOPE_REQUESTS, SLOPES
+from benchsuite.metrics.metric import Metric
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.scenario import (
     GateSpec,
@@ -15,6 +16,7 @@ from benchsuite.model.scenario import (
     VariantSpec,
     When,
 )
+from benchsuite.patterns import SlowExpressionError
 from benchsuite.scenario.build import items
 from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.nodes import Scalar
@@ -128,7 +130,11 @@ class _Gate:
                 f"write for example {_example(metric)}"
             )
             return
-        self._check_matches(selector, names)
+        try:
+            self._check_matches(selector, names)
+        except SlowExpressionError as error:
+            self.say(f"selector '{self.text}': {error}; {error.hint}")
+            self.selector = self.metric = None
 
     def _check_matches(self, selector: Selector, names: tuple[str, ...]) -> None:
         series = self.declared.produced.label_sets(names, selector.name)
@@ -164,21 +170,22 @@ class _Gate:
 
     def _short_slope(self, selector: Selector, names: tuple[str, ...]) -> bool:
         """Whether a slope is asked for over too few requests, which is then a problem."""
-        if selector.name != SLOPE:
+        if selector.name not in SLOPES:
             return False
+        needed = SLOPE_REQUESTS if selector.name == SLOPE else 2 * SLOPE_REQUESTS
         produced = self.declared.produced
         counts = {"": produced.measured + sum(produced.loads.values())}
         if names:
             counts = {
                 name: count
                 for name, count in produced.loads.items()
-                if selector.accepts(SLOPE, {"step": name})
+                if selector.accepts(selector.name, {"step": name})
             }
         for name, count in counts.items():
-            if count < SLOPE_REQUESTS:
+            if count < needed:
                 place = f"load '{name}' has" if name else "the steps make"
                 self.say(
-                    f"'{SLOPE}' needs at least {SLOPE_REQUESTS} requests after warm-up, and "
+                    f"'{selector.name}' needs at least {needed} requests after warm-up, and "
                     f"{place} {count}"
                 )
                 return True
@@ -191,6 +198,8 @@ class _Gate:
         if label == "request" and selector is not None and "against" in selector.label_names:
             kind = "embedding" if selector.name == "embedding_cosine" else "logprobs"
             return f"no '{kind}' step has the id '{value}'{remedy(value, values, 'ids')}"
+        if label == "step" and value in self.declared.produced.named and selector is not None:
+            return f"step '{value}' has no {selector.name} (docs/load.md says what has one)"
         words = {
             "against": ("vectors are not compared with", "references"),
             "session": ("unknown session", "sessions"),
@@ -199,6 +208,8 @@ class _Gate:
             "copy": ("no 'complete' step asks for copy", "copies"),
             "at": ("no 'snapshot' step makes", "snapshots"),
             "step": ("no step is called", "steps"),
+            "stage": ("no sweep has the stage", "stages"),
+            "quantile": ("there is no quantile", "quantiles"),
         }
         what, plural = words[label]
         return f"{what} '{value}'{remedy(value, values, plural)}"

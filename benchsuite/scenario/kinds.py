@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from benchsuite.patterns import problem_of
 from benchsuite.scenario import nodes
-from benchsuite.scenario.words import remedy
+from benchsuite.scenario.words import remedy, shortened
 from benchsuite.units import parse_quantity
 
 Json = dict[str, Any]
@@ -35,6 +36,7 @@ class Problems:
 
     def say(self, line: int, sentence: str) -> None:
         """Note one problem; the same one on the same line counts once."""
+        sentence = shortened(sentence)
         if (line, sentence) not in self._found:
             self._found.append((line, sentence))
 
@@ -105,12 +107,13 @@ class Text:
     choices: tuple[str, ...] = ()
     pattern: str | None = None
     expected: str = "text"
+    others: tuple[str, ...] = ()  # what may stand here in another form, told among valid words
 
     def read(self, node: nodes.Node, what: str, line: int, problems: Problems) -> Found:
         if not isinstance(node, nodes.Scalar) or node.is_null:
             return wrong(problems, line, what, self.expected, node)
         if self.choices and node.text not in self.choices:
-            hint = remedy(node.text, self.choices, "valid words")
+            hint = remedy(node.text, (*self.choices, *self.others), "valid words")
             problems.say(node.line, f"{what}: '{node.text}' is unknown{hint}")
             return Found(None, node.line)
         if self.pattern is not None and re.fullmatch(self.pattern, node.text) is None:
@@ -132,10 +135,9 @@ class Expression:
     def read(self, node: nodes.Node, what: str, line: int, problems: Problems) -> Found:
         if not isinstance(node, nodes.Scalar) or node.is_null or not node.text:
             return wrong(problems, line, what, "a regular expression", node)
-        try:
-            re.compile(node.text)
-        except (re.error, OverflowError, RecursionError) as error:
-            problems.say(node.line, f"{what}: '{node.text}' is no regular expression: {error}")
+        problem = problem_of(node.text)
+        if problem is not None:
+            problems.say(node.line, f"{what}: '{node.text}' is no regular expression: {problem}")
             return Found(None, node.line)
         return Found(node.text, node.line)
 
@@ -188,11 +190,16 @@ class Quantity:
     zero: bool = False
     at_most: float | None = None
 
-    def read(self, node: nodes.Node, what: str, line: int, problems: Problems) -> Found:
+    @property
+    def expected(self) -> str:
+        """What is right, in words."""
         limit = "at least 0" if self.zero else "above 0"
         if self.at_most is not None:
             limit += f" and at most {self.at_most:g}"
-        expected = f"a number such as {self.example} ({limit})"
+        return f"a number such as {self.example} ({limit})"
+
+    def read(self, node: nodes.Node, what: str, line: int, problems: Problems) -> Found:
+        expected = self.expected
         if not isinstance(node, nodes.Scalar) or node.is_null:
             return wrong(problems, line, what, expected, node)
         try:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from benchsuite.model.scenario import BuildRange, KnownIssue, VariantSpec
+from benchsuite.patterns import SlowExpressionError, found, problem_of
 from benchsuite.scenario.build import items
 from benchsuite.scenario.kinds import Found, Problems
 from benchsuite.scenario.words import remedy
@@ -81,16 +82,20 @@ def _known_issue(
 
 
 def _signature(text: str, line: int, problems: Problems) -> str:
-    try:
-        healthy = [line for line in _HEALTHY if text and re.search(text, line)]
-    except re.error as error:
-        words = f"'signature': '{text}' is not a regular expression: {error}"
+    problem = problem_of(text)
+    if problem is not None:
+        words = f"'signature': '{text}' is not a regular expression: {problem}"
         problems.say(line, words)
         return ""
+    try:
+        healthy = [line for line in _HEALTHY if text and found(text, line)]
+    except SlowExpressionError as error:
+        problems.say(line, f"'signature': {error}; {error.hint}")
+        return ""
     if healthy:
-        found = f"'signature': '{text}' matches what healthy servers print too"
+        sentence = f"'signature': '{text}' matches what healthy servers print too"
         shown = f" ({healthy[0]!r})" if healthy[0] else ""
-        problems.say(line, f"{found}{shown}; name the assertion or error that was printed")
+        problems.say(line, f"{sentence}{shown}; name the assertion or error that was printed")
     return text
 
 

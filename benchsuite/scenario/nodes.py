@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchsuite.errors import ScenarioError
+from benchsuite.regular import NotRegularError, open_regular
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
@@ -71,10 +72,12 @@ def _read_text(path: Path, display: str) -> str:
     try:
         if path.is_dir():
             raise ScenarioError([f"{display}: is a folder; name a scenario file in it"])
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise ScenarioError([f"{display}: no such file"]) from None
+    except NotRegularError as error:
+        raise ScenarioError([f"{display}: {error.strerror}"]) from error
     except OSError as error:
         raise ScenarioError([f"{display}: cannot be read: {error.strerror or error}"]) from error
     if len(raw) > MAX_BYTES:

@@ -8,7 +8,8 @@ import msgspec
 
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.model.deployment import Deployment
-from benchsuite.model.plan import Limits, Plan, VariantPlan
+from benchsuite.model.limits import Limits
+from benchsuite.model.plan import Plan, VariantPlan
 from benchsuite.model.scenario import (
     OWNED_STEPS,
     CompleteStep,
@@ -23,11 +24,13 @@ from benchsuite.model.scenario import (
     Scenario,
     SessionSpec,
     Step,
+    SweepStep,
     TurnStep,
     VariantSpec,
 )
 from benchsuite.scenario.digest import digest_of
 from benchsuite.scenario.flags import FlagTable
+from benchsuite.scenario.reach import Reach
 from benchsuite.scenario.resolve import Resolver, attached_flags, canonical_needs
 from benchsuite.scenario.words import remedy
 
@@ -65,6 +68,7 @@ def make_plan(
     devices: Collection[str] | None = None,
     no_rpc: str | None = None,
     names: FlagTable | None = None,
+    reach: Reach | None = None,
 ) -> Plan:
     """What one run of a scenario will do.
 
@@ -81,9 +85,10 @@ def make_plan(
             asked, and then `require: {device}` is left to be seen.
         names: Knows how flags may be spelled, for an attached server, whose own help is not seen.
         no_rpc: Why no RPC server can be started; None where one can.
+        reach: What the scenario's flags may name; beside it and in the working directory if None.
 
     Raises:
-        UsageError: A variant, seed or number of trials that cannot be.
+        UsageError: A file outside, or a variant, seed or number of trials that cannot be.
         FlagError: A flag that the build lacks, or that contradicts what the scenario needs.
         ConfigError: An overlay for a variant that the scenario has not.
     """
@@ -96,13 +101,13 @@ def make_plan(
             f"--set {sets[0][0]}: the flags of a running server cannot be set",
             hint="leave out --set, or let benchsuite start the server",
         )
-    overlays = _overlays(scenario, deployment)
+    overlays = overlays_of(scenario, deployment)
     chosen = _choose(scenario, variants)
     resolver = None
     if not deployment.attached and scenario.needs_server:
         if table is None:
             raise UsageError("the flags of a server that is to be started must be known")
-        resolver = Resolver(scenario, deployment, table, sets)
+        resolver = Resolver(scenario, deployment, table, sets, reach)
         # a flag under test in one variant is not set for all
         for name in chosen:
             resolver.refuse_sets(scenario.variants[name], overlays.get(name, {}))
@@ -209,7 +214,12 @@ def _concerns(gate: GateSpec, chosen: list[str]) -> bool:
     return any(applies_to(gate, name) for name in chosen)
 
 
-def _overlays(scenario: Scenario, deployment: Deployment) -> dict[str, dict[str, FlagValue]]:
+def overlays_of(scenario: Scenario, deployment: Deployment) -> dict[str, dict[str, FlagValue]]:
+    """A deployment's overlays of a scenario, by variant.
+
+    Raises:
+        ConfigError: One is for a variant that the scenario has not.
+    """
     found = deployment.overlays.get(scenario.name, {})
     for name in found:
         if name not in scenario.variants:
@@ -294,10 +304,14 @@ def _shift_request(step: TurnStep | CompleteStep, seed: int) -> TurnStep | Compl
 def _shift_step(step: Step, seed: int) -> Step:
     if isinstance(step, TurnStep | CompleteStep):
         return _shift_request(step, seed)
+    if isinstance(step, SweepStep):
+        load = _shift_step(step.load, seed)
+        return msgspec.structs.replace(step, load=load)
     if isinstance(step, LoadStep):
         return msgspec.structs.replace(
             step,
             prompt=_shift_prompt(step.prompt, seed),
+            seed=step.seed + seed * _SEED_STEP,
             prefix=None if step.prefix is None else _shift_prompt(step.prefix, seed),
         )
     if isinstance(step, LogprobsStep | EmbeddingStep):

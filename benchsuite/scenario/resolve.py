@@ -6,6 +6,7 @@ What the scenario needs exactly, or at least, is held against the outcome.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -13,22 +14,13 @@ from benchsuite.errors import FlagError
 from benchsuite.metrics.kv_formula import AUTOMATIC_SLOTS
 from benchsuite.model.deployment import Deployment
 from benchsuite.model.scenario import FlagNeed, FlagValue, Scenario, VariantSpec
-from benchsuite.scenario.flags import FlagTable
+from benchsuite.scenario.flags import FlagTable, show_value
+from benchsuite.scenario.reach import Reach, refuse_ours
+from benchsuite.scenario.words import remedy
 
 DEFAULT_CONTEXT = 4096
 """Context of a slot where neither scenario nor deployment names one, in tokens; a launched
 server always gets one, since llama-server may otherwise choose it by free memory."""
-
-_OURS = {
-    "host": "a launched server listens on 127.0.0.1",
-    "reuse-port": "a free port is chosen",
-    "model": "name the model with 'model' of the deployment, or --model",
-    "api-key": "a launched server gets a random key",
-    "api-key-file": "a launched server gets a random key",
-    "log-file": "the log is kept with the run",
-    "log-disable": "the log is read for KV memory",
-}
-"""Flags that are not for scenarios or deployments to set, and why."""
 
 _PARALLEL, _CONTEXT = "parallel", "ctx-size"
 _SEEN_FROM_OUTSIDE = frozenset({_PARALLEL, _CONTEXT})
@@ -42,13 +34,6 @@ class _Choice(msgspec.Struct, frozen=True):
     origin: str  # in words
 
 
-def show_value(value: FlagValue) -> str:
-    """A flag's value in a sentence."""
-    if value is None:
-        return "not given"
-    return value if isinstance(value, str) else " ".join(value)
-
-
 class Resolver:
     """Resolves the flags of each variant of one scenario on one deployment.
 
@@ -57,8 +42,10 @@ class Resolver:
         deployment: Says what the server is given.
         table: The flags of the build.
         sets: `--set` flags; several of one flag repeat it.
+        reach: What the scenario's flags may name; beside it and in the working directory if None.
 
     Raises:
+        UsageError: A flag of the scenario names a file outside.
         FlagError: A flag that the build lacks, that is given twice, or that is ours to set.
     """
 
@@ -68,17 +55,21 @@ class Resolver:
         deployment: Deployment,
         table: FlagTable,
         sets: Sequence[tuple[str, FlagValue]],
+        reach: Reach | None = None,
     ) -> None:
         self._scenario = scenario
+        folder = Path.cwd().resolve()
+        self._reach = Reach(folder, folder) if reach is None else reach
         self._deployment = deployment
         self._table = table
         self._needs: dict[str, FlagNeed] = {}
         for word, need in scenario.server.items():
             where = f"{scenario.path}:{need.line}"
-            name, normal = self._normalise(word, _wanted(need), where)
+            name, normal = self._held(word, _wanted(need), where)
             if name in self._needs:
                 raise FlagError(f"flag '{name}' is named twice under 'server'", where=where)
             self._needs[name] = msgspec.structs.replace(need, **{need.kind: _as_kind(need, normal)})
+        _refuse_unread(deployment, table)
         # the server reads these too, below its command line: they are the deployment's word
         variables: dict[str, FlagValue] = {
             name: value for name, value in deployment.env.items() if _is_flag(name, table)
@@ -124,7 +115,7 @@ class Resolver:
             if need.kind == "exact":
                 chosen[name] = _Choice(need.exact, "needed exactly by the scenario")
         line = f"{self._scenario.path}:{variant.line}"
-        authored = self._layer(variant.flags, lambda _: line)
+        authored = self._layer(variant.flags, lambda _: line, held=True)
         for name, value in authored.items():
             chosen[name] = _Choice(value, f"variant '{variant.name}'")
         prefix = f"{self._scenario.name}.{variant.name}."
@@ -160,12 +151,16 @@ class Resolver:
         return self._place(f"{prefix}{word}")
 
     def _layer(
-        self, flags: dict[str, FlagValue], where_of: Callable[[str], str]
+        self,
+        flags: dict[str, FlagValue],
+        where_of: Callable[[str], str],
+        *,
+        held: bool = False,
     ) -> dict[str, FlagValue]:
         layer: dict[str, FlagValue] = {}
         for word, value in flags.items():
             where = where_of(word)
-            name, normal = self._normalise(word, value, where)
+            name, normal = (self._held if held else self._normalise)(word, value, where)
             if name in layer:
                 raise FlagError(f"'{word}' is flag '{name}', which is given already", where=where)
             layer[name] = normal
@@ -183,6 +178,12 @@ class Resolver:
             merged[name] = self._normalise(word, many, "--set")[1]
         return merged
 
+    def _held(self, word: str, value: FlagValue, where: str) -> tuple[str, FlagValue]:
+        """As `_normalise`, of the scenario, which may not give or name everything."""
+        name, normal = self._normalise(word, value, where)
+        flag = self._table.find(word)[0]
+        return name, self._reach.flag(flag, name, normal, where=where)
+
     def _normalise(self, word: str, value: FlagValue, where: str) -> tuple[str, FlagValue]:
         try:
             name, normal = self._table.normalise(word, value)
@@ -193,8 +194,7 @@ class Resolver:
                 hint=error.hint,
                 unknown_to_build=error.unknown_to_build,
             ) from None
-        if name in _OURS:
-            raise FlagError(f"flag '{name}' is set by benchsuite: {_OURS[name]}", where=where)
+        refuse_ours(name, normal, where)
         return name, normal
 
     def _hold_exact(self, name: str, value: FlagValue, who: str, where: str | None) -> None:
@@ -258,13 +258,29 @@ def _many(value: FlagValue) -> tuple[str, ...]:
 def _slots(chosen: dict[str, _Choice]) -> int:
     choice = chosen.get(_PARALLEL)
     value = None if choice is None else choice.value
-    if isinstance(value, str) and value.isdecimal() and int(value) > 0:
+    if isinstance(value, str) and value.isdecimal() and 0 < len(value) < 10 and int(value) > 0:
         return int(value)
     return AUTOMATIC_SLOTS
 
 
+_FLAG_VARIABLE = "LLAMA_ARG_"
+
+
 def _is_flag(variable: str, table: FlagTable) -> bool:
-    return variable.startswith("LLAMA_ARG_") and variable in table
+    return variable.startswith(_FLAG_VARIABLE) and variable in table
+
+
+def _refuse_unread(deployment: Deployment, table: FlagTable) -> None:
+    """Refuse a variable that this build would pass over without a word, such as a mistyped one."""
+    for variable in deployment.env:
+        if variable.startswith(_FLAG_VARIABLE) and variable not in table:
+            known = table.variables
+            raise FlagError(
+                f"{table.build} reads no variable '{variable}'"
+                f"{remedy(variable, known, 'variables')}",
+                where=deployment.source if deployment.source != "built in" else None,
+                unknown_to_build=True,
+            )
 
 
 def canonical_needs(scenario: Scenario, table: FlagTable | None) -> dict[str, FlagNeed]:

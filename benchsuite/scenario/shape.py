@@ -13,16 +13,15 @@ from benchsuite.scenario.kinds import (
     Written,
     YesNo,
 )
+from benchsuite.scenario.load_shape import MAX_PROMPT_TOKENS, load_record
+from benchsuite.scenario.sweep_step import sweep_record
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 NAME_EXPECTED = "letters, digits, '_', '-' and '.', at most 64, beginning with a letter or digit"
 _FLAG_PATTERN = r"-{0,2}[A-Za-z][A-Za-z0-9_.-]*"
 _FLAG_EXPECTED = "a llama-server flag by its long name, such as ctx-size"
 
-MAX_PROMPT_TOKENS = 1_000_000
 MAX_IDLE_SECONDS = 3600.0
-MAX_LOAD_REQUESTS = 100_000
-MAX_WORKERS = 1024
 
 _NAME = Text(pattern=NAME_PATTERN, expected=NAME_EXPECTED)
 
@@ -85,29 +84,8 @@ _COMPLETE = Record(
     },
     doc="One raw prompt over /completion, outside any session.",
 )
-_LOAD = Record(
-    {
-        "as": Key(_NAME, 'Names it in labels: `requests_failed{step="NAME"}`.', required=True),
-        "requests": Key(Whole(1, MAX_LOAD_REQUESTS), "Requests in all.", required=True),
-        "concurrency": Key(Whole(1, MAX_WORKERS), "So many at once; 1 unless given."),
-        "prompt": Key(
-            _PROMPT_USE,
-            "The raw prompt; of a made one each request sends the next seed's text.",
-            required=True,
-        ),
-        "same": Key(YesNo(), "Every request sends the very same prompt."),
-        "prefix": Key(_PROMPT_USE, "Sent before every prompt, the same for all."),
-        "max_tokens": _MAX_TOKENS,
-        "request": Key(_REQUEST, "Further fields of the requests."),
-        "warm_up": Key(
-            Whole(0, MAX_LOAD_REQUESTS),
-            "So many first requests are left out of medians, rates and slopes; counts have them.",
-        ),
-    },
-    doc="Many raw prompts over /completion, measured as a whole: each of `concurrency` workers "
-    "sends its next request once its last one is answered.",
-)
-
+_LOAD = load_record(_NAME, _PROMPT_USE, _REQUEST, _MAX_TOKENS)
+_SWEEP = sweep_record(_NAME, _PROMPT_USE, _REQUEST, _MAX_TOKENS)
 _LOGPROBS = Record(
     {
         "id": Key(
@@ -193,6 +171,7 @@ _STEP = OneKey(
             "Branches that run at the same time; each is one step, or a list run in order.",
         ),
         "load": Key(_LOAD, _LOAD.doc),
+        "sweep": Key(_SWEEP, _SWEEP.doc),
         "idle": Key(
             Quantity("s", "0.5 or 500 ms", at_most=MAX_IDLE_SECONDS),
             "A pause without requests, in seconds unless it has a unit.",

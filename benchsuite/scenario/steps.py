@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from benchsuite.metrics.catalogue import CATALOGUE, LOAD_ONLY
+from benchsuite.metrics.catalogue import CATALOGUE, FROM_DUE, LOAD_ONLY, OF_TOKENS, SWEEP_ONLY
+from benchsuite.model.load import QUANTILES
 from benchsuite.model.scenario import (
     AUTOMATIC_SNAPSHOTS,
     DEFAULT_FOLDER,
@@ -25,10 +26,13 @@ from benchsuite.model.scenario import (
     SnapshotStep,
     SourceMarkersStep,
     Step,
+    SweepStep,
     TurnStep,
 )
 from benchsuite.scenario.build import PromptBook, build_request, copies_of, items
 from benchsuite.scenario.kinds import Found, Problems
+from benchsuite.scenario.load_step import build_load, requests_after_warm_up
+from benchsuite.scenario.sweep_step import build_sweep
 from benchsuite.scenario.words import remedy
 
 DEFAULT_MAX_TOKENS = 16
@@ -48,6 +52,9 @@ class Produced:
     warm_ups: list[dict[str, str]] = field(default_factory=list)
     measured: int = 0
     loads: dict[str, int] = field(default_factory=dict)  # load -> requests after its warm-up
+    open_loads: set[str] = field(default_factory=set)  # loads whose users come by a schedule
+    embedding_loads: set[str] = field(default_factory=set)  # loads without tokens
+    sweeps: dict[str, SweepStep] = field(default_factory=dict)
     reference: str | None = ""  # variant that vectors are compared with; None: an unknown one
     snapshots: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AUTOMATIC_SNAPSHOTS, 0))
 
@@ -80,10 +87,18 @@ class Produced:
                 for name, count in self.copies.items()
                 for copy in range(1, count + 1)
             ]
-        if names == ("step",) and metric in LOAD_ONLY:
-            return [{"step": name} for name in self.loads]
+        if "stage" in names:
+            return self._stages(names, metric)
+        if names == ("step",) and metric in SWEEP_ONLY:
+            return [{"step": name} for name in self.sweeps]
+        if names in (("step",), ("quantile", "step")) and metric in LOAD_ONLY:
+            loads = [one for one in self.loads if metric not in FROM_DUE or one in self.open_loads]
+            loads = [one for one in loads if self._has(one, metric)]
+            if names == ("step",):
+                return [{"step": name} for name in loads]
+            return [{"quantile": q, "step": name} for name in loads for q in QUANTILES]
         if names == ("step",):
-            return [{"step": name} for name in self.named]
+            return [{"step": name} for name in self.named if self._has(name, metric)]
         if names == ("against", "request"):
             if self.reference is None:
                 return None
@@ -96,6 +111,26 @@ class Produced:
         if names == ("at",):
             return [{"at": name} for name in self.snapshots]
         return None
+
+    def _has(self, name: str, metric: str) -> bool:
+        """Whether a load step may have a metric: embeddings have no tokens."""
+        return metric not in OF_TOKENS or name not in self.embedding_loads
+
+    def _stages(self, names: tuple[str, ...], metric: str) -> list[dict[str, str]] | None:
+        """Labellings of stages; None where a search finds its levels itself."""
+        found = []
+        for name, step in self.sweeps.items():
+            if metric in FROM_DUE and step.over != "rate":
+                continue
+            if not self._has(name, metric):
+                continue
+            if not step.values:
+                return None
+            stages = [{"stage": f"{level:.6g}", "step": name} for level in step.values]
+            if "quantile" in names:
+                stages = [{"quantile": q, **one} for one in stages for q in QUANTILES]
+            found += stages
+        return found
 
 
 class StepBuilder:
@@ -135,6 +170,8 @@ class StepBuilder:
             return self._snapshot(found.value, line)
         if kind == "load":
             return self._load(found, line)
+        if kind == "sweep":
+            return self._sweep(found, line)
         if kind == "concurrently":
             return self._concurrently(found, line)
         if kind == "slot":
@@ -260,28 +297,22 @@ class StepBuilder:
 
     def _load(self, found: Found, line: int) -> LoadStep:
         name = self._name(found, line)
-        prompt = self._prompts.resolve(found.get("prompt")) or PromptSpec()
-        requests, workers = found.plain("requests", 1), found.plain("concurrency", 1)
-        if workers > requests:
-            sentence = f"concurrency {workers} is above the {requests} requests in all"
-            self._problems.say(line, f"load '{name}': {sentence}")
-        warm_up = found.plain("warm_up", 0)
-        if warm_up >= requests:
-            sentence = f"warm_up {warm_up} leaves none of the {requests} requests to measure"
-            self._problems.say(line, f"load '{name}': {sentence}")
-        self.produced.loads[name] = requests - warm_up
-        return LoadStep(
-            name=name,
-            requests=requests,
-            concurrency=workers,
-            prompt=prompt,
-            prefix=self._prompts.resolve(found.get("prefix")),
-            same=bool(found.plain("same", False)),
-            max_tokens=found.plain("max_tokens", DEFAULT_MAX_TOKENS),
-            request=build_request(found.get("request"), self._problems),
-            warm_up=warm_up,
-            line=line,
-        )
+        step = build_load(found, line, name, self._prompts, self._problems, DEFAULT_MAX_TOKENS)
+        self.produced.loads[name] = requests_after_warm_up(step)
+        if step.arrivals is not None:
+            self.produced.open_loads.add(name)
+        if step.api == "embedding":
+            self.produced.embedding_loads.add(name)
+        return step
+
+    def _sweep(self, found: Found, line: int) -> SweepStep | None:
+        name = self._name(found, line)
+        step = build_sweep(found, line, name, self._prompts, self._problems, DEFAULT_MAX_TOKENS)
+        if step is not None:
+            self.produced.sweeps[name] = step
+            if step.load.api == "embedding":
+                self.produced.embedding_loads.add(name)
+        return step
 
     def _logprobs(self, found: Found, line: int) -> LogprobsStep:
         name = self._vector_id(found, line, self.produced.logprobs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from benchsuite.redact import redact
+
 _LIST_UP_TO = 10
 _LIST_BESIDE_NEAREST = 6
 
@@ -30,3 +32,15 @@ def remedy(word: str, valid: Iterable[str], what: str = "valid") -> str:
     if not parts:
         return ""
     return "; " + (f"{parts[0]} ({parts[1]})" if len(parts) == 2 else parts[0])
+
+
+_LONGEST = 1000  # characters of a sentence
+
+
+def shortened(sentence: str) -> str:
+    """A sentence that quotes what a file says, without the middle of what is too long to read."""
+    sentence = redact(sentence)
+    left_out = len(sentence) - _LONGEST
+    if left_out <= 0:
+        return sentence
+    return f"{sentence[:600]} ({left_out} characters left out) {sentence[-400:]}"

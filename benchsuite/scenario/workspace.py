@@ -17,8 +17,10 @@ from benchsuite.errors import ConfigError, ScenarioError, UsageError
 from benchsuite.model.deployment import ADHOC, TINY, Deployment
 from benchsuite.model.scenario import Scenario
 from benchsuite.model.suite import Suite
-from benchsuite.scenario.config import Config, load_config
+from benchsuite.redact import secret_in_url
+from benchsuite.scenario.config import CONFIG_NAME, Config, load_config
 from benchsuite.scenario.load import load_scenario
+from benchsuite.scenario.reach import Reach
 from benchsuite.scenario.suite import load_suite
 from benchsuite.scenario.templates import placeholders
 from benchsuite.scenario.words import remedy
@@ -90,6 +92,19 @@ class Workspace(msgspec.Struct, frozen=True):
         """Every named deployment, the built-in one first."""
         return {TINY: tiny_deployment(), **self.config.deployments}
 
+    def reach(self, path: str) -> Reach:
+        """What a scenario or suite file may name; the folder is that where it was found.
+
+        Args:
+            path: Of the file, as `Scenario.path` and `Suite.path` have it.
+        """
+        return Reach(
+            folder=resolved(self.cwd, str(Path(path).parent)),
+            root=self.config.root,
+            allowed=self.config.allow_outside,
+            config=self.display(self.config.path) if self.config.path else CONFIG_NAME,
+        )
+
     def display(self, path: Path) -> str:
         """A path as the user would open it from where they stand."""
         try:
@@ -111,8 +126,8 @@ class Workspace(msgspec.Struct, frozen=True):
         Raises:
             UsageError: The word means none.
         """
-        if _looks_like_path(word):
-            return (self.cwd / Path(word).expanduser()).resolve()
+        if looks_like_path(word):
+            return resolved(self.cwd, word)
         files = self.suite_files()
         if word in files:
             return files[word]
@@ -170,9 +185,9 @@ class Workspace(msgspec.Struct, frozen=True):
         Raises:
             UsageError: The word means none.
         """
-        if _looks_like_path(word):
+        if looks_like_path(word):
             # a missing file, or a folder, is the loader's to name
-            return (self.cwd / Path(word).expanduser()).resolve()
+            return resolved(self.cwd, word)
         files = self.scenario_files()
         if word in files:
             return files[word]
@@ -192,8 +207,21 @@ class Workspace(msgspec.Struct, frozen=True):
         return found
 
 
-def _looks_like_path(word: str) -> bool:
+def looks_like_path(word: str) -> bool:
+    """Whether a word names a scenario or suite by its file, not by its name."""
     return "/" in word or "\\" in word or word.endswith(_SUFFIXES)
+
+
+def resolved(folder: Path, text: str) -> Path:
+    """A path as a user writes it, whole.
+
+    Raises:
+        UsageError: It can name no file: links lead in a circle, or `~` is nobody's home.
+    """
+    try:
+        return (folder / Path(text).expanduser()).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"'{text}' can name no file: {error}") from error
 
 
 def _files_in(folders: Sequence[Path]) -> dict[str, Path]:
@@ -207,7 +235,7 @@ def _files_in(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def _distinct(*paths: Path) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(path.resolve() for path in paths))
+    return tuple(dict.fromkeys(resolved(path, "") for path in paths))
 
 
 def load_workspace(cwd: Path | None = None) -> Workspace:
@@ -228,6 +256,7 @@ def resolve_deployment(
     model: str | None = None,
     url: str | None = None,
     api_key_env: str | None = None,
+    api_key_file: str | None = None,
 ) -> Deployment:
     """The deployment that a command line means.
 
@@ -238,6 +267,7 @@ def resolve_deployment(
         model: `--model`: a path.
         url: `--url`: a running server.
         api_key_env: `--api-key-env`: the variable that holds its key.
+        api_key_file: `--api-key-file`: or the file that does.
 
     Raises:
         UsageError: The options contradict each other, or no deployment has the name.
@@ -248,13 +278,14 @@ def resolve_deployment(
         chosen = Deployment(name=ADHOC, source="the command line")
     if chosen.attached or url is not None:
         _refuse_with_url(chosen, server=server, model=model, url=url)
-    elif api_key_env is not None:
-        raise UsageError("--api-key-env is for a running server; name it with --url")
+    elif api_key_env is not None or api_key_file is not None:
+        option = "--api-key-env" if api_key_env is not None else "--api-key-file"
+        raise UsageError(f"{option} is for a running server; name it with --url")
     if model is not None and chosen.name == TINY:
         raise UsageError(f"deployment '{TINY}' is our tiny model; leave out -d, or --model")
     if chosen.command is not None:
         _refuse_with_command(chosen, server=server, model=model)
-    changes: dict[str, str] = {}
+    changes: dict[str, str | None] = {}
     if server is not None:
         bare = Path(server).name == server and not (workspace.cwd / server).is_file()
         changes["server"] = server if bare else _absolute(workspace.cwd, server)
@@ -263,9 +294,19 @@ def resolve_deployment(
     if url is not None:
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"--url '{url}': expected an address such as http://127.0.0.1:8080")
+        if (what := secret_in_url(url)) is not None:
+            raise UsageError(
+                f"--url holds a secret ({what}), which would be printed and recorded, and is seen "
+                "in the list of processes",
+                hint="export the server's key, and name its variable with --api-key-env",
+            )
         changes["url"] = url
     if api_key_env is not None:
-        changes["api_key_env"] = api_key_env
+        changes["api_key_env"], changes["api_key_file"] = api_key_env, None
+    if api_key_file is not None:
+        if api_key_env is None:
+            changes["api_key_env"] = None
+        changes["api_key_file"] = _absolute(workspace.cwd, api_key_file)
     _check_overlays(workspace, chosen)
     return msgspec.structs.replace(chosen, **changes)
 

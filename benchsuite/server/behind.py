@@ -8,7 +8,6 @@ reach it, here that is done. Knows nothing of HTTP, flags or the client's own pr
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -20,6 +19,9 @@ from typing import Literal
 import msgspec
 import psutil
 
+from benchsuite.patterns import SlowExpressionError
+from benchsuite.patterns import found as matches
+from benchsuite.server.bounded import run_bounded
 from benchsuite.server.ending import last_words
 from benchsuite.server.engine import (
     Container,
@@ -30,16 +32,13 @@ from benchsuite.server.engine import (
 )
 from benchsuite.server.guard import Guard
 from benchsuite.server.log_command import LogCommand
+from benchsuite.server.offspring import LAUNCH_MARK
 from benchsuite.server.processes import KILL, marked_ids, tree_ids
 
 _RUN_LIMIT_S = 20.0  # for a command that stops or removes
 _LOG_PAUSE_S = 0.25  # between attempts to follow a log that is not there yet
 _LOG_END_S = 2.0  # for the last lines to come through
 _TERM = 15
-
-
-LAUNCH_MARK = "BENCHSUITE_LAUNCH"
-"""Environment variable of a command, by which what it starts on this machine is known."""
 
 
 class Behind(msgspec.Struct, frozen=True):
@@ -83,11 +82,15 @@ class ServerBehind:
 
     Attributes:
         stop_fault: Why the server could not be asked to end; empty where it could.
+        left: What may still run after `end`, and why that is not known; empty where it is gone.
     """
 
     def __init__(self, how: Behind, log_path: Path, guard: Guard) -> None:
         self.how = how
         self.stop_fault = ""
+        self.left = ""
+        self._was_stopped = False
+        self._was_killed: bool | None = None  # None until it is tried
         self._log_path = log_path
         self._guard = guard
         self._client_pid = 0
@@ -164,6 +167,7 @@ class ServerBehind:
         started = time.monotonic()
         if self.how.stop:
             self.stop_fault = _run(self.how.stop, limit_s)
+            self._was_stopped = self._was_stopped or not self.stop_fault
         elif outside := self._outside():
             for pid in outside:
                 _signal(pid, _TERM)
@@ -178,7 +182,8 @@ class ServerBehind:
             for pid in reversed(tree_ids(root)):
                 _signal(pid, KILL)
         if self.how.kill:
-            _run(self.how.kill, _RUN_LIMIT_S)
+            # once is enough: where the server is gone, another try may well fail
+            self._was_killed = not _run(self.how.kill, _RUN_LIMIT_S) or bool(self._was_killed)
 
     def end(self, client_code: int | None, *, asked: bool) -> Ended:
         """See to it that the server is gone, and say how it ended.
@@ -201,16 +206,28 @@ class ServerBehind:
         elif not asked and (outside := self._outside()):
             words = f"the command ended while the server, process {outside[0]}, still ran"
         self._end_log()
+        was_asked_only = self._was_stopped and self._was_killed is None
         self.kill()
-        if how.kill and not self._still_runs():  # else the guard tries again when we leave
+        if how.container is not None:
+            self.left = self._container_left()
+            is_gone = not self.left
+        else:  # where it cannot be asked for, a command that worked is believed
+            is_gone = was_asked_only or bool(self._was_killed)
+        if how.kill and is_gone:  # else the guard tries again when we leave
             self._guard.drop_command(how.kill)
         return Ended(code, signal, words)
 
-    def _still_runs(self) -> bool:
-        if self.how.container is None:
-            return False
-        told = inspect_container(self.how.engine, self.how.container)
-        return isinstance(told, Container) and told.running
+    def _container_left(self) -> str:
+        """That the container still runs, or may; empty where it does not."""
+        name = self.how.container
+        if name is None:
+            return ""
+        told = inspect_container(self.how.engine, name)
+        if isinstance(told, Container):
+            return f"container {name} still runs" if told.running else ""
+        if told.is_absent or self._was_killed:
+            return ""
+        return f"container {name} may still run: {told.reason}"
 
     def _of_container(
         self, told: Container, code: int | None, signal: int | None, *, asked: bool
@@ -273,7 +290,6 @@ class ServerBehind:
 
     def _matching(self, pattern: str) -> int | Unseen:
         """The one process whose command line matches, without those of the client and ourselves."""
-        wanted = re.compile(pattern)
         others = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
         if self._log is not None:
             others.add(self._log.pid)
@@ -283,8 +299,11 @@ class ServerBehind:
             words = told["cmdline"] or []
             if told["pid"] in others or (told["create_time"] or 0) < self._started_s - 1:
                 continue
-            if self._is_client(told["pid"], words) or not wanted.search(" ".join(words)):
-                continue
+            try:
+                if self._is_client(told["pid"], words) or not matches(pattern, " ".join(words)):
+                    continue
+            except SlowExpressionError as error:
+                return Unseen(error.message, "missing")
             found[told["pid"]] = told["ppid"]
         roots = [pid for pid, parent in found.items() if parent not in found]
         if len(roots) == 1:
@@ -343,21 +362,14 @@ def _run(command: Sequence[str], limit_s: float) -> str:
     """Run a command to its end; what it said where it failed, else nothing."""
     limit_s = max(limit_s, 0.1)
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-            check=False,
-        )
+        done = run_bounded(command, limit_s)
     except OSError as error:
         return f"{command[0]} could not be started: {error.strerror}"
     except subprocess.TimeoutExpired:
         return f"{command[0]} took longer than {limit_s:g} s"
     if done.returncode == 0:
         return ""
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    lines = (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
     said = last_words(lines) or "it gave no reason"
     return f"{Path(command[0]).name} exited with code {done.returncode}: {said}"
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,9 @@ from benchsuite.errors import ConfigError, MachineError, ServerHangError, Server
 from benchsuite.model.deployment import Command, Deployment
 from benchsuite.scenario.flags import FlagTable, parse_help
 from benchsuite.scenario.templates import KEY_VARIABLE, fill, fill_text, placeholders
-from benchsuite.server.behind import LAUNCH_MARK, Behind, ServerBehind
+from benchsuite.server.asking import ask
+from benchsuite.server.behind import Behind, ServerBehind
+from benchsuite.server.bounded import run_bounded
 from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_end
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
@@ -27,6 +28,7 @@ from benchsuite.server.ports import check_port, free_port
 
 _LOOPBACK = "127.0.0.1"
 _HELP = "--help"
+_REMOVAL_LIMIT_S = 20.0  # of a container that only answered
 _NO_ENGINE = re.compile(
     r"cannot connect to the docker daemon|cannot connect to podman|unable to connect to podman",
     re.IGNORECASE,
@@ -166,7 +168,7 @@ def launch_command(
         filled.argv,
         place=Place(command.host, chosen, port is None),
         log_path=log_path,
-        env={**deployment.env, LAUNCH_MARK: filled.behind.name},
+        env=deployment.env,
         guard=guard,
         append=append,
         behind=ServerBehind(filled.behind, log_path, guard),
@@ -272,15 +274,8 @@ def _ask(
             return asked, *_run(asked, deployment, question, environ, limit_s)
         finally:
             with suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run(
-                    removal,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=20,
-                    check=False,
-                )
-                guard.drop_command(removal)  # else the guard tries again as it leaves
+                if run_bounded(removal, _REMOVAL_LIMIT_S).returncode == 0:
+                    guard.drop_command(removal)  # else the guard tries again as it leaves
 
 
 def _run(
@@ -291,35 +286,18 @@ def _run(
     limit_s: float,
 ) -> tuple[int, str]:
     try:
-        process = subprocess.Popen(
-            asked,
-            env=server_environment(environ, deployment.env, {KEY_VARIABLE: "none"}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            process_group=None if sys.platform == "win32" else 0,
-        )
+        environment = server_environment(environ, deployment.env, {KEY_VARIABLE: "none"})
+        return ask(asked, environment, limit_s)
+    except subprocess.TimeoutExpired as error:
+        raise ServerHangError(
+            f"deployment '{deployment.name}' did not answer {question} within {limit_s:g} s",
+            where=deployment.source,
+            hint=f"it was asked with: {' '.join(asked)}\nallow more with --start-limit",
+        ) from error
     except OSError as error:
         raise ConfigError(
             f"{asked[0]} could not be started: {error.strerror}", where=deployment.source
         ) from error
-    with process:
-        try:
-            out, _ = process.communicate(timeout=limit_s)
-        except BaseException as error:
-            if sys.platform == "win32":
-                process.kill()
-            else:
-                os.killpg(process.pid, 9)
-            if isinstance(error, subprocess.TimeoutExpired):
-                who = f"deployment '{deployment.name}'"
-                raise ServerHangError(
-                    f"{who} did not answer {question} within {limit_s:g} s",
-                    where=deployment.source,
-                    hint=f"it was asked with: {' '.join(asked)}\nallow more with --start-limit",
-                ) from error
-            raise
-    return process.returncode, out.decode(errors="replace")
 
 
 def _removal(

@@ -17,8 +17,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+import psutil
 
 from benchsuite.errors import MachineError
+from benchsuite.model.limits import limit_struck
+from benchsuite.server.processes import started_at
 
 HOST = "host"
 """The lock of the processors and of whatever device is not known by name."""
@@ -27,10 +33,35 @@ FOLDER_VARIABLE = "BENCHSUITE_LOCKS"
 """Names another folder for the locks, such as one that several containers share."""
 
 HELD_VARIABLE = "BENCHSUITE_LOCKS_HELD"
-"""Set for our children: the process that holds the locks, and which; they take none of them."""
+"""Set for our children: which processes hold which locks, and how, as JSON of `_Holder`s.
 
-WAIT_S = 1800.0
-"""How long to wait for others: some runs take this long."""
+A process believes it of itself and of those that it descends from while they live, since it may
+have come down from a shell that a run was once started in.
+"""
+
+
+_How = Literal["shared", "alone"]
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """A process that holds locks."""
+
+    pid: int
+    started: str  # as `started_at` tells it: a number may be another's by now
+    locks: dict[str, _How]  # device -> how
+
+
+class LockWait(NamedTuple):
+    """How long to wait for others: some runs take half an hour."""
+
+    seconds: float = 1800.0  # 0: not at all
+    limit: str = "lock"  # name of the limit that says so
+
+
+_REMEDY = (
+    "wait longer with --lock-limit SECONDS, or name other devices (CUDA_VISIBLE_DEVICES); runs "
+    "with exact gates only share a device"
+)
 
 _PAUSE_S = 0.2
 
@@ -48,9 +79,12 @@ def device_locks(
     alone: bool,
     environ: Mapping[str, str],
     say: Callable[[str], None],
-    wait_s: float = WAIT_S,
-) -> Iterator[None]:
+    wait: LockWait = LockWait(),  # noqa: B008  # immutable
+) -> Iterator[tuple[str, ...]]:
     """Hold the locks of devices; the host's is always among them, shared where others are named.
+
+    What a process that we descend from holds alone is ours too. What it shares we share: to wait
+    until we are alone would be to wait for it, and so for ourselves.
 
     Args:
         devices: Their names; an empty list means that only the host, or what is not known, is used.
@@ -58,32 +92,63 @@ def device_locks(
         alone: Whether nobody else may use them meanwhile.
         environ: For the folder, and for what a parent of ours holds already.
         say: Told, once, whom we wait for.
-        wait_s: How long to wait at most.
+        wait: How long to wait at most.
+
+    Yields:
+        Sentences, one for each device that was to be ours alone and is shared.
 
     Raises:
         MachineError: Others hold one for longer, or the folder cannot be used.
     """
     if devices is None or sys.platform == "win32":
-        yield
+        yield ()
         return
-    held = set(environ.get(HELD_VARIABLE, "").split())
+    holders = _trusted(environ.get(HELD_VARIABLE, ""))
     wanted = [(HOST, alone and not devices)] + [(name, alone) for name in sorted(set(devices))]
-    deadline = time.monotonic() + wait_s
+    deadline = time.monotonic() + wait.seconds
     before = os.environ.get(HELD_VARIABLE)
+    taken: dict[str, _How] = {}
+    shared = []
     with contextlib.ExitStack() as locks:
         for name, exclusive in wanted:  # in one order for all, so that no two wait for each other
-            if name not in held:
-                handle = _open(lock_folder(environ), name)
-                locks.callback(os.close, handle)
-                _acquire(handle, name, exclusive=exclusive, deadline=deadline, say=say)
-        os.environ[HELD_VARIABLE] = " ".join(sorted(held | {name for name, _ in wanted}))
+            above = {one.locks[name]: one.pid for one in holders if name in one.locks}
+            if "alone" in above:
+                continue
+            if exclusive and "shared" in above:
+                shared.append(_not_alone(name, above["shared"]))
+            handle = _open(lock_folder(environ), name)
+            locks.callback(os.close, handle)
+            mine = exclusive and not above
+            _acquire(handle, name, exclusive=mine, deadline=deadline, wait=wait, say=say)
+            taken[name] = "alone" if mine else "shared"
+        us = _Holder(os.getpid(), started_at(os.getpid()) or "", taken)
+        os.environ[HELD_VARIABLE] = msgspec.json.encode([*holders, us]).decode()
         try:
-            yield
+            yield tuple(shared)
         finally:
             if before is None:
                 del os.environ[HELD_VARIABLE]
             else:
                 os.environ[HELD_VARIABLE] = before
+
+
+def _trusted(text: str) -> list[_Holder]:
+    """Those of the holders told that are this process or above it, and live."""
+    try:
+        told = msgspec.json.decode(text, type=list[_Holder])
+    except msgspec.DecodeError:  # none, or not of our writing
+        return []
+    above = {os.getpid()}
+    with contextlib.suppress(psutil.Error):
+        above.update(parent.pid for parent in psutil.Process().parents())
+    return [one for one in told if one.pid in above and started_at(one.pid) == one.started]
+
+
+def _not_alone(name: str, pid: int) -> str:
+    return (
+        f"device '{name}' is shared by process {pid}, which this run was started in: others may "
+        "use it meanwhile, so memory and latency are not measured alone"
+    )
 
 
 def _open(folder: Path, name: str) -> int:
@@ -93,8 +158,7 @@ def _open(folder: Path, name: str) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # someone else's folder has these rights already
             folder.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO | stat.S_ISVTX)
-        # no link is followed: anyone may write to a folder for temporary files
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        handle = _open_file(path)
         with contextlib.suppress(OSError):
             os.fchmod(handle, 0o666)
         return handle
@@ -105,8 +169,29 @@ def _open(folder: Path, name: str) -> int:
         ) from error
 
 
+def _open_file(path: Path) -> int:
+    """A handle of the file, which is made where it is not there.
+
+    Never with O_CREAT what another user made: fs.protected_regular of Linux, which systemd sets,
+    refuses that (EACCES) in a folder where anyone may write. No link is followed for the same
+    reason.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with contextlib.suppress(FileExistsError):  # made by another meanwhile
+            return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+
+
 def _acquire(
-    handle: int, name: str, *, exclusive: bool, deadline: float, say: Callable[[str], None]
+    handle: int,
+    name: str,
+    *,
+    exclusive: bool,
+    deadline: float,
+    wait: LockWait,
+    say: Callable[[str], None],
 ) -> None:
     import fcntl
 
@@ -119,8 +204,8 @@ def _acquire(
             holder = _holder(handle)
             if time.monotonic() >= deadline:
                 raise MachineError(
-                    f"device '{name}' is in use by {holder}",
-                    hint="wait for that run, or name other devices (CUDA_VISIBLE_DEVICES)",
+                    f"device '{name}' is in use by {holder}{_struck(wait)}",
+                    hint=_REMEDY if wait.seconds else f"leave --no-wait out to wait; {_REMEDY}",
                 ) from None
             if not told:
                 say(f"waiting for {holder} to be done with device '{name}'")
@@ -137,6 +222,10 @@ def _acquire(
         text = f"process {os.getpid()}, since {time.strftime('%Y-%m-%dT%H:%M:%S')}\n".encode()
         os.pwrite(handle, text, 0)
         os.ftruncate(handle, len(text))
+
+
+def _struck(wait: LockWait) -> str:
+    return f"; {limit_struck(wait.limit, wait.seconds)}" if wait.seconds else ""
 
 
 def _holder(handle: int) -> str:

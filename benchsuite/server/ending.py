@@ -34,10 +34,13 @@ _SIGNALS = {
     31: "bad system call",
 }
 
+KILLER_UNKNOWN = "by the out-of-memory killer or by a person; `dmesg` tells which"
+"""What is said of SIGKILL; whoever knows its sender puts that in this place."""
+
 _MEANINGS = {
     4: "built for a CPU with instructions that this one lacks",
     7: "memory that could not be read, such as a mapped model file that was cut short",
-    9: "by the out-of-memory killer or by a person; `dmesg` tells which",
+    9: KILLER_UNKNOWN,
     25: "a file grew beyond the limit that `ulimit -f` shows",
 }
 
@@ -71,6 +74,8 @@ def read_tail(path: Path) -> LogFacts:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
             log.seek(max(size - _TAIL_BYTES, 0))
+            if size > _TAIL_BYTES:
+                log.readline()  # the end of a line, and perhaps of a key in it
             reader.feed(log.read())
     except OSError:
         return LogFacts()

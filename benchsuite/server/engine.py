@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 import psutil
 
+from benchsuite.server.bounded import run_bounded
+
 _ASK_LIMIT_S = 10.0
 _CLOCK_SLACK_S = 10.0  # between an engine's clock and the kernel's start times
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
@@ -101,13 +103,7 @@ def _ask(
     engine: Sequence[str], kind: str, name: str
 ) -> subprocess.CompletedProcess[bytes] | NoContainer:
     try:
-        return subprocess.run(
-            [*engine, "inspect", "--type", kind, name],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_LIMIT_S,
-            check=False,
-        )
+        return run_bounded([*engine, "inspect", "--type", kind, name], _ASK_LIMIT_S)
     except OSError as error:
         return NoContainer(f"{engine[0]} could not be asked: {error.strerror}")
     except subprocess.TimeoutExpired:

@@ -2,8 +2,9 @@
 
 The guard's own side is `guard_process.py`. What is done on which system:
 
-- Linux: the guard kills each server's process group, and whatever carries this run's mark in its
-  environment, so that not even a server started in the last microsecond is left. A server that is
+- Linux: the guard kills each server's process group, whatever carries this run's mark in its
+  environment, so that not even a server started in the last microsecond is left, and the processes
+  below a server that were seen while it ran, which may have shed both. A server that is
   no descendant of ours (a container) is ended by the command that is told for it.
 - macOS and other POSIX systems: process groups only; a server whose start was not yet announced
   (well under a millisecond) would be left.
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -41,6 +43,7 @@ class Guard:
         self._groups: set[int] = set()
         self._expected = 0  # launches begun and not yet ended
         self._commands: list[tuple[str, ...]] = []
+        self._processes: set[tuple[int, str]] = set()
         self._process: subprocess.Popen[bytes] | None = None
         if sys.platform != "win32":
             self._start()
@@ -74,6 +77,18 @@ class Guard:
         self._expected -= 1
         self._tell(f"-{group}\n")
 
+    def add_process(self, pid: int, started: str) -> None:
+        """Have a process killed when we are gone (Linux); `started` as of `started_at`."""
+        if sys.platform == "linux" and (pid, started) not in self._processes:
+            self._processes.add((pid, started))
+            self._tell(f"*{pid} {started}\n")
+
+    def drop_process(self, pid: int, started: str) -> None:
+        """Forget the process; it has ended."""
+        if (pid, started) in self._processes:
+            self._processes.discard((pid, started))
+            self._tell(f"/{pid} {started}\n")
+
     def add_command(self, argv: Sequence[str]) -> None:
         """Have a command run when we are gone: it ends what is no descendant of ours."""
         self._commands.append(tuple(argv))
@@ -104,7 +119,8 @@ class Guard:
             process.wait(_WAIT_COMMANDS_S if self._commands else _WAIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_WAIT_S)
 
     def __enter__(self) -> Guard:
         return self
@@ -124,7 +140,7 @@ class Guard:
             # nothing of ours is inherited but the pipe: a reader of our output must see its end
             # when we die, and no terminal signal may reach another session
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(program), mark],
+                [sys.executable, "-I", "-S", str(program), mark, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -148,11 +164,14 @@ class Guard:
         except OSError:
             # someone killed the guard: another one takes over, with all that is running
             process.stdin.close()
-            process.wait()
+            process.kill()  # it has gone already, or has closed its end and will
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_WAIT_S)
             self._start()
             if self._process is not None and self._process.stdin is not None:
                 known = [f"+{group}\n" for group in sorted(self._groups)]
                 known += [f"!{_packed(argv)}\n" for argv in self._commands]
+                known += [f"*{pid} {started}\n" for pid, started in sorted(self._processes)]
                 self._process.stdin.write("".join(known).encode())
 
 

@@ -8,14 +8,20 @@ It must start in a few milliseconds, so it imports nothing but built-in modules 
     !COMMAND   to be run: it ends a server that is no descendant of ours; words joined by NUL, as
                hexadecimal digits
     ~COMMAND   no longer needed
+    *PID START a process that left its group, and perhaps the mark; START as /proc/PID/stat has it
+    /PID START ended
     .          we are leaving in good order
 
 and blocks. When benchsuite ends, however it ends, the pipe closes; on Linux a descriptor of the
 parent process fires too, which also works while some other child still holds the pipe open. Then
-each group is killed, and on Linux also every process that carries the mark of this run in its
-environment: a server that was started but not yet announced, or one that left its group. The
-commands are run at once and twice again, since an engine may still be about to make the container
-that its client asked for.
+each group is killed, and on Linux also every process that was told and every one that carries the
+mark of this run in its environment: a server that was started but not yet announced, or one that
+left its group. The commands are run at once and twice again, since an engine may still be about to
+make the container that its client asked for.
+
+On Linux a second guard stands behind the first, in a session of its own: should the first be killed
+together with benchsuite, it does the same by the mark, also for a server below a wrapper, which the
+parent-death signal does not reach.
 """
 
 from __future__ import annotations
@@ -24,8 +30,12 @@ import os
 import select
 import signal
 import sys
+import time
 
 _LINGER_S = 1.0  # how long we look again after a parent's death, for a child that is being made
+_EXEC_S = 0.2  # so much longer: where one program replaces another, its environment reads as empty
+_PAUSE_S = 0.02  # between looks
+_LOOKS = 5  # at least
 _COMMAND_PAUSES_S = (0.0, 1.0, 3.0)  # before each time that the commands are run
 _COMMAND_LIMIT_S = 10.0  # for all commands together, each time
 
@@ -35,6 +45,27 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except OSError:
         pass
+
+
+def _kill_process(told: bytes) -> None:
+    """Kill the process `PID START`, unless its number is another's by now; Linux only."""
+    pid, start = told.split()
+    try:
+        handle = os.open(b"/proc/" + pid + b"/stat", os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        stat = _read_all(handle)
+    except OSError:
+        stat = b""
+    finally:
+        os.close(handle)
+    # pid (name) state parent ...; the name may hold anything
+    if stat.rpartition(b")")[2].split()[19:20] == [start]:
+        try:  # noqa: SIM105  # as above
+            os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
 
 
 def _kill_marked(mark: bytes) -> None:
@@ -87,11 +118,10 @@ def _run_commands(commands: set[bytes]) -> None:
             )
         except OSError:
             continue
-    waited = 0.0
-    while running and waited < _COMMAND_LIMIT_S:
+    until = time.monotonic() + _COMMAND_LIMIT_S
+    while running and time.monotonic() < until:
         running = [pid for pid in running if os.waitpid(pid, os.WNOHANG)[0] == 0]
-        select.select([], [], [], 0.02)
-        waited += 0.02
+        select.select([], [], [], _PAUSE_S)
     for pid in running:
         try:  # noqa: SIM105  # as above
             os.kill(pid, signal.SIGKILL)
@@ -99,11 +129,17 @@ def _run_commands(commands: set[bytes]) -> None:
             pass
 
 
-def _took(line: bytes, groups: set[int], commands: set[bytes]) -> bool:
+def _took(line: bytes, groups: set[int], commands: set[bytes], processes: set[bytes]) -> bool:
     """Do what a line says; False where it says that all is in good order."""
     kind, told = line[:1], line[1:]
     if kind == b".":
         return False
+    if kind == b"*":
+        processes.add(told)
+        return True
+    if kind == b"/":
+        processes.discard(told)
+        return True
     if kind == b"!":
         commands.add(told)
     elif kind == b"~":
@@ -115,7 +151,7 @@ def _took(line: bytes, groups: set[int], commands: set[bytes]) -> bool:
     return True
 
 
-def _main(mark: bytes) -> None:
+def _main(mark: bytes, benchsuite: int) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     poll = select.poll()
@@ -123,12 +159,16 @@ def _main(mark: bytes) -> None:
     parent = -1
     if sys.platform == "linux" and hasattr(os, "pidfd_open"):
         try:
-            parent = os.pidfd_open(os.getppid())
-            poll.register(parent, select.POLLIN)
+            handle = os.pidfd_open(benchsuite)
+            if os.getppid() == benchsuite:
+                parent = handle
+                poll.register(parent, select.POLLIN)
         except OSError:  # an older kernel, or the parent has gone and the pipe says so
             pass
+    second = _begin_second(parent, mark)
     groups: set[int] = set()
     commands: set[bytes] = set()
+    processes: set[bytes] = set()
     rest = b""
     while True:
         ready = [handle for handle, _ in poll.poll()]
@@ -138,29 +178,115 @@ def _main(mark: bytes) -> None:
                 break
             lines = (rest + part).split(b"\n")
             rest = lines.pop()
-            if not all(_took(line, groups, commands) for line in lines):
+            _tell(second, lines)
+            if not all(_took(line, groups, commands, processes) for line in lines):
+                _dismiss(second)
                 return
         elif parent in ready:  # everything that it wrote has been read above
             break
     for group in groups:  # clients first: none may go on to start what is ended below
         _kill_group(group)
-    if commands:
+    for told in processes:
+        _kill_process(told)
+    _run_for_all(commands, mark)
+    _look_on(mark)
+    _dismiss(second)
+
+
+def _look_on(mark: bytes) -> None:
+    """Kill what is marked until nothing more can come.
+
+    A child between fork and exec holds the pipe open and has no mark yet: that is waited for. Then
+    it is what we start it with (`setpriv`), which the server replaces a moment later.
+    """
+    poll = select.poll()
+    poll.register(0, select.POLLHUP)
+    until = time.monotonic() + _LINGER_S
+    while time.monotonic() < until and not poll.poll(0):
         _kill_marked(mark)
-        for pause in _COMMAND_PAUSES_S:
-            select.select([], [], [], pause)
-            _run_commands(commands)
-    # a child between fork and exec holds the pipe open and has no mark yet: look until it closes
-    waited = 0.0
+        select.select([], [], [], _PAUSE_S)
+    _look(mark, _EXEC_S)
+
+
+def _look(mark: bytes, seconds: float) -> None:
+    """Kill what is marked, for so long, and some times at least, should we be held up ourselves."""
+    until = time.monotonic() + seconds
+    looks = 0
     while True:
         _kill_marked(mark)
-        poll = select.poll()
-        poll.register(0, select.POLLHUP)
-        if waited >= _LINGER_S or poll.poll(0):
-            break
-        select.select([], [], [], 0.02)
-        waited += 0.02
+        looks += 1
+        if looks >= _LOOKS and time.monotonic() >= until:
+            return
+        select.select([], [], [], _PAUSE_S)
+
+
+def _run_for_all(commands: set[bytes], mark: bytes) -> None:
+    if not commands:
+        return
     _kill_marked(mark)
+    for pause in _COMMAND_PAUSES_S:
+        select.select([], [], [], pause)
+        _run_commands(commands)
+
+
+def _begin_second(parent: int, mark: bytes) -> int:
+    """Start the second guard; the pipe to it, or -1 where there is none."""
+    if parent < 0:
+        return -1
+    try:
+        reading, writing = os.pipe()
+        child = os.fork()
+    except OSError:  # the first is alone, then
+        return -1
+    if child:
+        os.close(reading)
+        return writing
+    os.setsid()
+    os.close(0)  # whether benchsuite is heard is told by the first guard alone
+    os.close(writing)
+    _stand_behind(reading, parent, mark)
+    os._exit(0)
+
+
+def _stand_behind(pipe: int, parent: int, mark: bytes) -> None:
+    """Wait until the first guard has gone and then benchsuite; do what the first would have."""
+    told = b""
+    while part := os.read(pipe, 65536):
+        told += part
+    commands: set[bytes] = set()
+    processes: set[bytes] = set()
+    for line in told.splitlines():
+        if line[:1] not in (b"+", b"-") and not _took(line, set(), commands, processes):
+            return
+    poll = select.poll()
+    poll.register(parent, select.POLLIN)
+    poll.poll()
+    for process in processes:
+        _kill_process(process)
+    _run_for_all(commands, mark)
+    _look(mark, _LINGER_S)
+
+
+def _tell(second: int, lines: list[bytes]) -> None:
+    if second < 0:
+        return
+    try:  # noqa: SIM105  # as above
+        os.write(second, b"".join(line + b"\n" for line in lines))
+    except OSError:  # it was killed
+        pass
+
+
+def _dismiss(second: int) -> None:
+    """Send the second guard away, and wait for it, so that no process is left to be reaped."""
+    if second < 0:
+        return
+    _tell(second, [b"."])
+    os.close(second)
+    try:  # noqa: SIM105  # as above
+        os.wait()
+    except OSError:
+        pass
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1].encode())
+    _main(sys.argv[1].encode(), int(sys.argv[2]))

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, cast
@@ -27,19 +27,20 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 from benchsuite.errors import MachineError, ServerStartError
 from benchsuite.logform.facts import LogFacts
 from benchsuite.model.record import ServerEnd
+from benchsuite.redact import hide_in_file, new_key
 from benchsuite.scenario.templates import KEY_VARIABLE
 from benchsuite.server.behind import ServerBehind
 from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_tail
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
+from benchsuite.server.offspring import LAUNCH_MARK, Offspring
 from benchsuite.server.ports import check_port, free_port
 from benchsuite.server.processes import (
     KILL,
     group_ids,
     parent_death_prefix,
     signal_group,
-    tree_ids,
     wait_for_exit,
     wait_for_group,
 )
@@ -78,7 +79,9 @@ class LaunchedServer:
         log_path: Both outputs of the server.
         client_log_path: Both outputs of a command's client; the same where it prints the log.
         started_ns: Monotonic clock just before it was started.
+        asked: Whether we asked it to end, so that its end is no death.
         behind: The server behind it, where it is a command's client; None where it is the server.
+        survivors: Processes of the launch that not even a kill ended, with their commands.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class LaunchedServer:
         log_cap_bytes: int,
         started_ns: int,
         guard: Guard,
+        offspring: Offspring,
         behind: ServerBehind | None = None,
         client_log_path: Path | None = None,
     ) -> None:
@@ -111,8 +115,11 @@ class LaunchedServer:
         self._log_cap_bytes = log_cap_bytes
         self._guard = guard
         self._end: ServerEnd | None = None
-        self._asked = False
+        self.asked = False
         self.behind = behind
+        self.survivors: tuple[str, ...] = ()
+        self._offspring = offspring
+        self._is_ready = False
 
     def poll(self) -> ServerEnd | None:
         """How the server ended; None while it runs. Costs a few microseconds while it does.
@@ -127,9 +134,18 @@ class LaunchedServer:
             self._kill()
             cap = f"{self._log_cap_bytes // MIB} MiB"
             self._finish("forced", f"its log outgrew {cap}, so it was killed: {self.log_path}")
-        elif self.behind is not None:
-            self.behind.follow_log()
+        else:
+            if not self._is_ready:
+                self._offspring.note_start()
+            if self.behind is not None:
+                self.behind.follow_log()
         return self._end
+
+    def note_ready(self) -> None:
+        """Say that the server answers; takes note of its processes, some milliseconds."""
+        self._is_ready = True
+        if self._end is None:
+            self._offspring.note_ready()
 
     def stop(self, limit_s: float) -> ServerEnd:
         """Stop the server: ask, ask again after half of the limit, then kill its whole group.
@@ -146,25 +162,27 @@ class LaunchedServer:
         if (end := self.poll()) is not None:
             return end
         started = time.monotonic()
-        self._asked = True
+        self.asked = True
         self._ask_to_stop(limit_s / 2)
-        if not wait_for_exit(self._process, limit_s / 2 - (time.monotonic() - started)):
+        if not self._wait(limit_s / 2 - (time.monotonic() - started)):
             # a second request makes llama-server leave at once: "Received second interrupt"
             self._ask_to_stop(limit_s / 2)
-            wait_for_exit(self._process, limit_s - (time.monotonic() - started))
+            self._wait(limit_s - (time.monotonic() - started))
         if self._process.poll() is None:
             self._kill()
             return self._finish("forced")
         # a wrapper ends before the server that it wraps: that one may still be cleaning up
         left_s = limit_s - (time.monotonic() - started)
         polite = sys.platform == "win32" or wait_for_group(self.pid, max(left_s, 0))
+        polite = polite and self._offspring.wait(0)
         return self._finish("stopped" if polite else "forced")
 
     def process_ids(self) -> list[int]:
         """Process ids of the server and its descendants; empty once it has ended."""
         if self._end is not None:
             return []
-        return tree_ids(self.pid) if self.behind is None else self.behind.process_ids()
+        living = self._offspring.note()  # at every sample, so that what leaves is known
+        return living if self.behind is None else self.behind.process_ids()
 
     def left_behind(self) -> bool:
         """Whether a command's server still answers once its client has ended."""
@@ -193,6 +211,16 @@ class LaunchedServer:
         else:
             # the group, since a shell does not pass the signal on to the server that it waits for
             signal_group(self._process.pid, _TERM)
+            for pid in self._offspring.outside():
+                with suppress(OSError):
+                    os.kill(pid, _TERM)
+
+    def _wait(self, limit_s: float) -> bool:
+        """Wait for the end of the process and of what left its group; whether it came."""
+        end_s = time.monotonic() + limit_s
+        return wait_for_exit(self._process, limit_s) and self._offspring.wait(
+            end_s - time.monotonic()
+        )
 
     def _kill(self) -> None:
         if self.behind is not None:
@@ -206,7 +234,7 @@ class LaunchedServer:
     def _finish(
         self, how: Literal["stopped", "forced", "died"], crash: str | None = None
     ) -> ServerEnd:
-        """Kill what is left of the group, let the guard forget it, and keep how it ended."""
+        """Kill what is left of the launch, let the guard forget it, and keep how it ended."""
         told = ""
         if sys.platform != "win32" and signal_group(self.pid, 0) and group_ids(self.pid):
             signal_group(self.pid, KILL)
@@ -215,8 +243,9 @@ class LaunchedServer:
         signal = -code if code is not None and code < 0 else None
         exit_code = None if signal is not None else code
         if self.behind is not None:
-            ended = self.behind.end(code, asked=self._asked or how == "forced")
+            ended = self.behind.end(code, asked=self.asked or how == "forced")
             exit_code, signal, told = ended.exit_code, ended.signal, ended.words
+        self.survivors = self._offspring.end(_FORCE_S)
         self._guard.release(self.pid)
         if code is None:  # killed, and still not gone: a device driver holds it
             crash = crash or f"process {self.pid} did not end within {_FORCE_S:g} s of being killed"
@@ -225,6 +254,8 @@ class LaunchedServer:
             crash = describe_end(exit_code, signal, self.evidence())
             if self.behind is not None:
                 crash = self._words_of_client(crash, told)
+        for path in {self.log_path, self.client_log_path}:
+            hide_in_file(path)  # what a server may have printed of its key, or of a token of ours
         self._end = ServerEnd(exit_code=exit_code, signal=signal, how=how, crash=crash)
         return self._end
 
@@ -328,13 +359,15 @@ def start_process(
         MachineError: A log cannot be written.
         ServerStartError: The command could not be executed after all.
     """
-    api_key = os.urandom(24).hex()
+    api_key = new_key()
+    mark = f"benchsuite-{os.urandom(6).hex()}" if behind is None else behind.how.name
     environment = server_environment(
         os.environ,
         env,
         # a crash handler that attaches a debugger keeps port and memory (build 10434)
         {KEY_VARIABLE: api_key, "GGML_NO_BACKTRACE": "1"},
         guard.environment,
+        {LAUNCH_MARK: mark},
     )
     with ExitStack() as logs:
         mode = "ab" if append else "wb"
@@ -366,6 +399,15 @@ def start_process(
         log_cap_bytes=log_cap_bytes,
         started_ns=started_ns,
         guard=guard,
+        offspring=Offspring(
+            process,
+            name=mark,
+            command=command,
+            log_path=log_path,
+            address=(place.host, place.port),
+            guard=guard,
+            is_container=behind is not None and behind.how.container is not None,
+        ),
         behind=behind,
         client_log_path=client_log_path,
     )

@@ -27,6 +27,7 @@ from benchsuite.errors import (
     ServerStartError,
     UsageError,
 )
+from benchsuite.server.asking import ask
 from benchsuite.server.ending import ILLEGAL_INSTRUCTION, describe_end, read_end
 from benchsuite.server.environment import server_environment
 
@@ -296,30 +297,13 @@ def _ask(
     """Run the binary to its end; its return code (negative for a signal) and both outputs."""
     command = [*binary.argv, *arguments]
     try:
-        process = subprocess.Popen(
-            command,
-            env=server_environment(environ, binary.env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            process_group=None if sys.platform == "win32" else 0,
-        )
+        return ask(command, server_environment(environ, binary.env), _ASK_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise ServerHangError(
+            f"{binary.path} did not answer {' '.join(arguments)} within {_ASK_LIMIT_S:g} s"
+        ) from error
     except OSError as error:
         raise _cannot_execute(binary.path, error) from error
-    with process:
-        try:
-            out, _ = process.communicate(timeout=_ASK_LIMIT_S)
-        except BaseException as error:
-            if sys.platform == "win32":
-                process.kill()
-            else:
-                os.killpg(process.pid, 9)  # a wrapper's children hold the pipe open
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise ServerHangError(
-                    f"{binary.path} did not answer {' '.join(arguments)} within {_ASK_LIMIT_S:g} s"
-                ) from error
-            raise
-    return process.returncode, out.decode(errors="replace")
 
 
 def _cannot_execute(path: str, error: OSError) -> UsageError:

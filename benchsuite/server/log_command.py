@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from benchsuite.server.guard import Guard
 from benchsuite.server.processes import KILL, signal_group
+
+_REAP_S = 5.0  # for the kernel to end a killed process
 
 
 class LogCommand:
@@ -58,5 +61,6 @@ class LogCommand:
                 self._process.kill()
             else:
                 signal_group(self._process.pid, KILL)
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_REAP_S)
         self._guard.release(self._process.pid)

@@ -38,6 +38,35 @@ def tree_ids(pid: int) -> list[int]:
     return found
 
 
+def started_at(pid: int) -> str | None:
+    """When a process was started, as the kernel keeps it: with its id a name that none else has.
+
+    Linux's are ticks of the machine's running time, in digits; of two the later is the larger.
+    None where there is no such process; one that has ended and is not reaped counts as none.
+    """
+    if not _LINUX:
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return None
+            return repr(process.create_time())
+        except psutil.Error:
+            return None
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def is_alive(pid: int, started: str) -> bool:
+    """Whether the process that was started then still runs; its number may be another's."""
+    return started_at(pid) == started
+
+
 def _tree_ids_elsewhere(pid: int) -> list[int]:
     import psutil
 

@@ -117,12 +117,18 @@ class RpcServer:
             except (ServerStartError, ServerHangError) as error:
                 raise type(error)(f"the RPC server: {error.message}", hint=error.hint) from error
             else:
+                server.note_ready()
                 return f"{server.host}:{server.port}"
         raise AssertionError("the last try returns or raises")
 
     def poll(self) -> ServerEnd | None:
         """How it ended; None while it runs or before it was started."""
         return None if self._server is None else self._server.poll()
+
+    @property
+    def survivors(self) -> tuple[str, ...]:
+        """As of `LaunchedServer`, once it was stopped."""
+        return () if self._server is None else self._server.survivors
 
     def stop(self, limit_s: float) -> None:
         """Stop it where it runs; the server that uses it must have ended before."""

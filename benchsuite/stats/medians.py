@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.verdict import Estimate
 from benchsuite.stats.numbers import NEEDED, finite, floor_step, median, too_few
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.stats.numbers import (
     NEEDED,
     floor_step,

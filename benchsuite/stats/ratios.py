@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.verdict import Estimate
 
 CONFIDENCE = 0.95

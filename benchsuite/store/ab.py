@@ -27,8 +27,9 @@ from benchsuite.model.ab import (
     Turn,
 )
 from benchsuite.model.record import RunRecord
+from benchsuite.regular import read_regular
 from benchsuite.store.files import write_atomic
-from benchsuite.store.floats import decode_record, encode_record
+from benchsuite.store.floats import decode_json, decode_record, encode_record
 from benchsuite.store.records import (
     JOURNAL_FILE,
     RECORD_FILE,
@@ -93,8 +94,8 @@ def read_ab(path: Path) -> AbRecord:
     if not file.exists():
         return _recover(folder)
     try:
-        data = file.read_bytes()
-        version = msgspec.json.decode(data, type=_Head).schema_version
+        data = read_regular(file)
+        version = decode_json(data, _Head).schema_version
         if version != AB_SCHEMA:
             raise ConfigError(
                 f"has schema_version {version}, this benchsuite reads {AB_SCHEMA}", where=str(file)
@@ -124,7 +125,7 @@ def read_any(path: Path) -> RunRecord | AbRecord:
     Raises:
         ConfigError: There is no record, or none that this version can read.
     """
-    return read_ab(path) if _is_ab(path) else read_record(path)
+    return read_ab(path) if _is_ab(path) else read_record(path, mend=True)
 
 
 def _is_ab(path: Path) -> bool:
@@ -133,9 +134,10 @@ def _is_ab(path: Path) -> bool:
     if path.suffix != ".json" or not (path.parent / CANDIDATE).is_dir():
         return False
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kind).kind == AB_KIND
+        head: _Kind = decode_json(read_regular(path), _Kind)
     except (OSError, msgspec.DecodeError):
         return False  # the reader of records says what is wrong
+    return head.kind == AB_KIND
 
 
 def _recover(folder: Path) -> AbRecord:

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from benchsuite.errors import UsageError
-from benchsuite.metrics.catalogue import CATALOGUE, Scope
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.metric import Scope
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import RunRecord
 from benchsuite.model.scenario import STORED

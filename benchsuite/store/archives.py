@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from benchsuite.errors import ConfigError
+from benchsuite.regular import NotRegularError
 from benchsuite.store.files import write_atomic
 from benchsuite.store.records import JOURNAL_FILE, RECORD_FILE, read_member
 from benchsuite.store.vectors import VECTORS_FILE
@@ -84,6 +85,8 @@ def _unpack(path: Path, folders: list[PurePosixPath], place: Path) -> list[Path]
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """The names of the plain files in an archive, each with its content."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise NotRegularError(path)
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 for info in archive.infolist():
@@ -96,5 +99,7 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
                     content = tar.extractfile(member) if member.isfile() else None
                     if content is not None:
                         yield member.name, content
+    except NotRegularError as error:
+        raise ConfigError(str(error.strerror), where=str(path)) from error
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH, Scope
+from benchsuite.metrics.catalogue import CATALOGUE, CLIENT_HEALTH
+from benchsuite.metrics.metric import Scope
 from benchsuite.metrics.select import format_series
-from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord, Value
+from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord, Unmeasured, Value
 from benchsuite.store.decode import decode_baseline_file
 from benchsuite.store.files import safe_name
 from benchsuite.store.trees import FolderTree, Tree
@@ -163,7 +164,7 @@ def scope_of(name: str, label_names: tuple[str, ...]) -> Scope | None:
     return None if metric is None else metric.scope_of(tuple(sorted(label_names)))
 
 
-def series_of(measurement: Measurement) -> str:
+def series_of(measurement: Measurement | Unmeasured) -> str:
     """A measurement's series as text."""
     return format_series(measurement.name, measurement.labels)
 
@@ -318,7 +319,7 @@ def read_baseline_file(tree: Tree, folder: str, name: str) -> BaselineFile | Non
 
 def _flat_info(flat: dict[str, Any]) -> AcceptedInfo:
     """An info object as it lies on disk; keys that this version does not know are passed over."""
-    seen = msgspec.convert(flat, Info)
+    seen = msgspec.convert({k: v for k, v in flat.items() if v is not None}, Info)
     return AcceptedInfo(seen, *(flat.get(key) or "" for key in ("date", "reason", "run")))
 
 

@@ -23,7 +23,9 @@ from pathlib import Path
 import msgspec
 
 from benchsuite.errors import ConfigError, MachineError
+from benchsuite.regular import read_regular
 from benchsuite.store.files import write_atomic
+from benchsuite.store.floats import decode_json
 from benchsuite.store.migrations import COMMIT, migrate
 
 COMMIT_FILE = ".accept.journal"
@@ -128,9 +130,9 @@ def decode_journal(raw: bytes, where: str) -> dict[str, Step]:
             outside of its folder.
     """
     try:
-        content = migrate(COMMIT, msgspec.json.decode(raw), where=where)
+        content = migrate(COMMIT, decode_json(raw), where=where)
         steps = msgspec.convert(content, _Journal).files
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise ConfigError(f"is no journal of an accept: {error}", where=where, hint=_HINT) from None
     for path in steps:
         if "\\" in path or ":" in path or path.startswith("/") or ".." in path.split("/"):
@@ -158,7 +160,7 @@ def _stale(where: str, name: str) -> ConfigError:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

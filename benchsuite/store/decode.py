@@ -16,7 +16,7 @@ import msgspec
 from benchsuite.errors import ConfigError
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.metrics.select import parse_selector
-from benchsuite.store.floats import is_finite
+from benchsuite.store.floats import decode_json, is_finite
 from benchsuite.store.migrations import BASELINE, check_version, migrate
 
 _CONFLICT = re.compile(rb"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)", re.MULTILINE)
@@ -127,20 +127,21 @@ class _Decoder:
 
     def _parse(self) -> Any:
         try:
-            return msgspec.json.decode(self._raw)
+            return decode_json(self._raw)
         except msgspec.DecodeError as error:
             at = _BYTE.search(str(error))
             if at is not None:
                 what = _BYTE.sub("", str(error)).strip()
                 self._fail_at_byte(int(at[1]), f"is not JSON: {what}")
             self._fail_at_byte(len(self._raw), f"is not JSON: {error}")
-        except UnicodeDecodeError as error:
-            self._fail_at_byte(error.start, "is not UTF-8")
 
     def _refuse_duplicates(self) -> None:
         """Refuse a key that an object has twice: of the two values, one would be lost."""
-        if not _has_duplicates(self._raw):
-            return
+        try:
+            if not _has_duplicates(self._raw):
+                return
+        except RecursionError:
+            self._fail((), "is nested too deeply")
         seen: list[set[bytes]] = []
         for token in _TOKEN.finditer(self._raw):
             word = token[0]

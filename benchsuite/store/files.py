@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 
 from benchsuite.errors import MachineError
+from benchsuite.redact import redact_bytes
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 80
@@ -20,6 +21,8 @@ _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a reader finds the whole of it or none, also after a crash.
 
+    Secrets that the run knows are hidden, whatever the format.
+
     Raises:
         MachineError: The disk or its permissions refuse.
     """
@@ -27,7 +30,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as stream:
-            stream.write(data)
+            stream.write(redact_bytes(data))
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(path)
@@ -70,3 +73,12 @@ def safe_name(key: str, *, fold_case: bool = False) -> str:
         return name
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{name}-{digest}" if name else digest
+
+
+def disk_error(path: Path, error: OSError) -> MachineError:
+    """What a disk that refuses is told as."""
+    return MachineError(
+        f"cannot write here: {error.strerror or error}",
+        where=str(path),
+        hint="free space there, make it writable, or choose another folder with --out",
+    )

@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from benchsuite.redact import beginning, redact_json
+
 _T = TypeVar("_T")
 _KEY = "not finite"
+_MOST_WORDS = 300  # of an error, which may quote what was found in full
 _MARK = b'{"not finite":"'  # no text holds it: its quotes would be escaped
 
 
@@ -36,6 +39,31 @@ def encode_record(record: Any) -> bytes:
     return msgspec.json.encode(marked) if found else data
 
 
+def decode_json(data: bytes, kind: Any = Any) -> Any:
+    """JSON as a type; in whatever way it cannot be read, it is one error.
+
+    Raises:
+        msgspec.DecodeError: It is no JSON, not of this type, no UTF-8 or nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.DecodeError as error:
+        if len(str(error)) <= _MOST_WORDS:
+            raise
+        raise msgspec.DecodeError(f"{beginning(str(error), _MOST_WORDS)}...") from None
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"it is not UTF-8 (byte {error.start})") from None
+
+
+def redacted(record: _T) -> _T:
+    """The record with every secret in its texts hidden; itself where there is none."""
+    data = encode_record(record)
+    hidden = redact_json(data)
+    return record if hidden is data else decode_record(hidden, type(record))
+
+
 def decode_record(data: bytes, kind: type[_T]) -> _T:
     """A record as `encode_record` wrote it.
 
@@ -43,7 +71,8 @@ def decode_record(data: bytes, kind: type[_T]) -> _T:
         msgspec.DecodeError: It is no JSON, or not of this type.
     """
     if _MARK not in data:
-        return msgspec.json.decode(data, type=kind)
+        found: _T = decode_json(data, kind)
+        return found
     return msgspec.convert(decode_plain(data), kind)
 
 
@@ -53,8 +82,11 @@ def decode_plain(data: bytes) -> Any:
     Raises:
         msgspec.DecodeError: It is no JSON.
     """
-    plain = msgspec.json.decode(data)
-    return _unmarked(plain) if _MARK in data else plain
+    plain = decode_json(data)
+    try:
+        return _unmarked(plain) if _MARK in data else plain
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def _marked(value: Any) -> tuple[Any, bool]:

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from benchsuite.errors import ConfigError, UsageError
-from benchsuite.metrics.catalogue import CATALOGUE, Scope
+from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.metric import Scope
 from benchsuite.metrics.select import Selector, parse_selector
 from benchsuite.model.record import RunRecord
 from benchsuite.store.baselines import (
@@ -28,6 +29,7 @@ from benchsuite.store.baselines import (
     read_baseline_file,
     samples_by_variant,
     scenario_folder,
+    series_of,
 )
 from benchsuite.store.files import safe_name
 from benchsuite.store.floats import is_finite
@@ -77,6 +79,15 @@ class Merge:
         self._metrics = {variant: dict(rows) for variant, rows in self._fresh.items()}
         self.taken = [f"{v} {s}" for v, rows in self._fresh.items() for s in rows]
         self._digests = {v: d for v, d in record.digests.items() if v in self._fresh}
+        # latencies that could not be told this time, by no fault of the server: what was accepted
+        # before stays
+        self._untold = {
+            (u.variant, series_of(u))
+            for u in record.unmeasured
+            if u.outcome == "inconclusive"
+            and (metric := CATALOGUE.get(u.name)) is not None
+            and metric.assume == "latency"
+        }
         self._main = self._info
         self._kept_infos: dict[tuple[str, str], AcceptedInfo] = {}  # by variant and series
 
@@ -192,17 +203,19 @@ class Merge:
                 gone = [s for s in rows if s not in (fresh or {})]
                 self.dropped += [f"{variant} {s}" for s in gone]
                 return []
-        if fresh is not None and not self._partial:
-            return [f"{variant} {series}" for series in rows if series not in fresh]
+        lost: list[str] = []
         for series, values in rows.items():
             if series in (fresh or {}):
+                continue
+            if fresh is not None and not self._partial and (variant, series) not in self._untold:
+                lost.append(f"{variant} {series}")
                 continue
             self._metrics.setdefault(variant, {})[series] = values
             self._kept_infos[variant, series] = old.info_for(variant, series)
             self.kept += 1
         if variant in old.scenario_digest:
             self._digests[variant] = old.scenario_digest[variant]
-        return []
+        return lost
 
     def changes(self) -> dict[str, bytes | None]:
         """What to write below the baseline folder, and what to remove; the rest stays."""

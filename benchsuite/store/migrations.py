@@ -80,15 +80,24 @@ def check_version(form: Format, version: object, *, where: str) -> int:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         expected = "1" if form.current == 1 else f"a whole number from 1 to {form.current}"
         raise ConfigError(
-            f"has {form.key} {version!r}, expected {expected}",
+            f"has {form.key} {_shown(version)}, expected {expected}",
             where=where,
             hint="restore it from version control or from where it came",
         )
     if version > form.current:
         raise ConfigError(
-            f"was written by a newer benchsuite: {form.noun} with {form.key} {version}, and this "
-            f"one reads up to {form.current}",
+            f"was written by a newer benchsuite: {form.noun} with {form.key} "
+            f"{_shown(version)}, and this one reads up to {form.current}",
             where=where,
             hint="update benchsuite: pip install --upgrade benchsuite",
         )
     return version
+
+
+def _shown(version: object) -> str:
+    """What stands where a version should, cut short."""
+    try:
+        text = repr(version)
+    except (RecursionError, ValueError):  # too deep, or a number of more than 4300 digits
+        return f"of type {type(version).__name__}"
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -8,127 +8,30 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-import threading
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any
 
 import msgspec
 
-from benchsuite.errors import BenchsuiteError, ConfigError, MachineError, UsageError
+from benchsuite.errors import ConfigError, MachineError, UsageError
 from benchsuite.model.record import (
     RECORD_SCHEMA,
-    Launch,
-    Measurement,
-    NotApplicable,
     RunRecord,
-    Unmeasured,
 )
-from benchsuite.store.files import safe_name, write_atomic
-from benchsuite.store.floats import decode_plain, decode_record, encode_record
+from benchsuite.redact import redact_json
+from benchsuite.regular import NotRegularError, open_regular, read_regular
+from benchsuite.store.files import disk_error, safe_name, write_atomic
+from benchsuite.store.floats import decode_json, decode_plain, decode_record, encode_record
+from benchsuite.store.journal import RUN_HINT, recover_record, timed
+from benchsuite.store.journal import Journal as Journal
+from benchsuite.store.journal import Keep as Keep
+from benchsuite.store.journal import read_journal as read_journal
 from benchsuite.store.liveness import JOURNAL_FILE as JOURNAL_FILE
 from benchsuite.store.liveness import RECORD_FILE as RECORD_FILE
-from benchsuite.store.liveness import hold
-from benchsuite.store.migrations import JOURNAL, RECORD, check_version, migrate
+from benchsuite.store.migrations import RECORD, check_version, migrate
 
 _MAX_RECORD_BYTES = 512 * 1024 * 1024
 _ID_BYTES = 4
-
-KIND_OPENED = "opened"  # schema_version, utc: written by the journal itself
-KIND_BEGIN = "begin"  # record: a RunRecord without launches and measurements
-# one event each, under a field of the same name; what a record can be made of after a kill
-KIND_LAUNCH = "launch"
-KIND_MEASUREMENT = "measurement"
-KIND_UNMEASURED = "unmeasured"
-KIND_NOT_APPLICABLE = "not_applicable"
-
-
-class Keep(Protocol):
-    """What takes an event: `Journal.write`, for those who need not know the file."""
-
-    def __call__(self, kind: str, **fields: Any) -> None: ...
-
-
-class Journal:
-    """An append-only file of events, each one line of JSON handed to the OS as it happens.
-
-    Safe to write from several threads. Every event has `ns` (monotonic nanoseconds) and `kind`.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        try:
-            self._stream = path.open("ab", buffering=0)
-        except OSError as error:
-            raise _disk_error(path, error) from error
-        hold(self._stream)
-        now = dt.datetime.now(dt.UTC)
-        try:
-            self.write(KIND_OPENED, schema_version=RECORD_SCHEMA, utc=now.isoformat())
-        except MachineError:
-            self._stream.close()
-            raise
-
-    def write(self, kind: str, *, ns: int | None = None, **fields: Any) -> None:
-        """Append one event.
-
-        Args:
-            kind: What happened; one of the `KIND_` names, or any other word.
-            ns: When, in monotonic nanoseconds; None is now.
-            fields: Anything that msgspec can encode.
-
-        Raises:
-            MachineError: The disk refuses; a lost event fails the run.
-        """
-        event = {"ns": time.monotonic_ns() if ns is None else ns, "kind": kind, **fields}
-        line = encode_record(event) + b"\n"
-        with self._lock:
-            try:
-                written = self._stream.write(line)
-            except OSError as error:
-                raise _disk_error(self.path, error) from error
-        if written != len(line):
-            raise MachineError("the disk took only part of an event", where=str(self.path))
-
-    def close(self) -> None:
-        """Close the file; closing twice is harmless."""
-        self._stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def read_journal(path: Path) -> list[dict[str, Any]]:
-    """The events of a journal, in order; a last line that was cut off is left out.
-
-    Raises:
-        ConfigError: The file cannot be read, or a line other than the last is no event.
-    """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from error
-    unfinished = lines.pop()  # empty if the file ends with a whole line
-    events: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            events.append(decode_record(line, dict[str, Any]))
-        except msgspec.DecodeError as error:
-            if number == len(lines) and not unfinished:
-                break  # a crash of the machine can leave a line of zeros, newline included
-            raise ConfigError(f"is no event: {error}", where=f"{path}:{number}") from error
-    return events
 
 
 class RunFolder:
@@ -163,9 +66,9 @@ class RunFolder:
             except FileExistsError as error:
                 if path.is_dir():
                     continue  # this very id was drawn before
-                raise _disk_error(runs_folder, error) from error
+                raise disk_error(runs_folder, error) from error
             except OSError as error:
-                raise _disk_error(runs_folder, error) from error
+                raise disk_error(runs_folder, error) from error
             return cls(path, run_id)
         raise MachineError("no free name for a run folder", where=str(runs_folder))
 
@@ -194,25 +97,33 @@ def write_record(path: Path, record: RunRecord) -> None:
     Raises:
         MachineError: The disk refuses.
     """
-    write_atomic(path, encode_record(record) + b"\n")
+    write_atomic(path, redact_json(encode_record(record)) + b"\n")
 
 
-def read_record(path: Path) -> RunRecord:
+def read_record(path: Path, *, mend: bool = False) -> RunRecord:
     """Read a run record.
 
     Args:
         path: A run folder, a `record.json`, or a .zip or .tar archive that holds one run. In a
             folder whose run was killed before its record was written, the record is made of the
             journal and marked as interrupted.
+        mend: Do the same where the record was cut or garbled; without its verdict, so only for
+            showing what there is.
 
     Raises:
         ConfigError: There is no record, or none that this version can read.
     """
     if path.is_dir():
-        if (path / RECORD_FILE).exists():
-            return _decode_record(_read_bytes(path / RECORD_FILE), str(path / RECORD_FILE))
-        if (path / JOURNAL_FILE).exists():
-            return _recover_record(path / JOURNAL_FILE)
+        found, journal = path / RECORD_FILE, path / JOURNAL_FILE
+        if found.exists():
+            try:
+                return _decode_record(_read_bytes(found), str(found))
+            except GarbledError as error:
+                if not mend or not journal.exists():
+                    raise
+                return recover_record(journal, garbled=str(error))
+        if journal.exists():
+            return recover_record(journal)
         raise ConfigError(f"holds neither {RECORD_FILE} nor {JOURNAL_FILE}", where=str(path))
     if not path.exists():
         raise ConfigError("no such run", where=str(path))
@@ -239,7 +150,7 @@ def find_run(text: str, runs_folder: Path, *, with_ab: bool = False) -> Path:
     runs = list_runs(runs_folder, with_ab=with_ab)
     if text == "last":
         if not runs:
-            raise UsageError("there is no run yet", where=str(runs_folder), hint=_RUN_HINT)
+            raise UsageError("there is no run yet", where=str(runs_folder), hint=RUN_HINT)
         return runs[-1]
     named = [r for r in runs if r.name == text]
     found = named or [r for r in runs if text and run_id_of(r).startswith(text)]
@@ -264,7 +175,7 @@ def find_run(text: str, runs_folder: Path, *, with_ab: bool = False) -> Path:
     known = ", ".join(run_id_of(r) for r in reversed(runs[-5:]))
     raise UsageError(
         f"no run '{text}': neither a path nor the beginning of an id in {runs_folder}",
-        hint=f"the latest runs: {known}" if known else _RUN_HINT,
+        hint=f"the latest runs: {known}" if known else RUN_HINT,
     )
 
 
@@ -279,9 +190,6 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:  # too long for a name
         return False
-
-
-_RUN_HINT = "make one with `benchsuite run SCENARIO`"
 
 
 def list_runs(runs_folder: Path, *, with_ab: bool = False) -> list[Path]:
@@ -318,6 +226,10 @@ def run_id_of(folder: Path) -> str:
     return folder.name.rsplit("-", 1)[-1]
 
 
+class GarbledError(ConfigError):
+    """A file that is no record at all, as after a power cut; not one of another version."""
+
+
 class _Head(msgspec.Struct):
     schema_version: Any = None
     kind: Any = None
@@ -325,7 +237,7 @@ class _Head(msgspec.Struct):
 
 def _decode_record(data: bytes, where: str) -> RunRecord:
     try:
-        head = msgspec.json.decode(data, type=_Head)
+        head = decode_json(data, _Head)
         if head.kind is not None:
             raise ConfigError(
                 "is the record of two servers (`benchsuite ab`), not of a run",
@@ -333,62 +245,11 @@ def _decode_record(data: bytes, where: str) -> RunRecord:
                 hint="name one side of it: the folder `baseline` or `candidate` beside that file",
             )
         if check_version(RECORD, head.schema_version, where=where) == RECORD_SCHEMA:
-            return decode_record(data, RunRecord)
-        return msgspec.convert(migrate(RECORD, decode_plain(data), where=where), RunRecord)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"is not a run record: {error}", where=where) from error
-
-
-def _recover_record(path: Path) -> RunRecord:
-    """What a killed run had seen, from its journal."""
-    record: RunRecord | None = None
-    seen: dict[str, list[Any]] = {}
-    types = {
-        KIND_LAUNCH: Launch,
-        KIND_MEASUREMENT: Measurement,
-        KIND_UNMEASURED: Unmeasured,
-        KIND_NOT_APPLICABLE: NotApplicable,
-    }
-    try:
-        for event in read_journal(path):
-            kind = event.get("kind", "")
-            if kind == KIND_OPENED:
-                check_version(JOURNAL, event.get("schema_version"), where=f"{path}:1")
-            elif kind == KIND_BEGIN:
-                record = msgspec.convert(event.get("record"), RunRecord)
-            elif kind in types:
-                found = msgspec.convert(event.get(kind), types[kind])
-                seen.setdefault(kind, []).append(found)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"cannot be read back: {error}", where=str(path)) from error
-    if record is None:
-        raise ConfigError(
-            "the run was killed before it measured anything", where=str(path), hint=_RUN_HINT
-        )
-    note = (
-        f"the run was killed before its record was written; this was read from {path.name}, "
-        f"which ends after {_end_words(seen.get(KIND_LAUNCH, []), seen.get(KIND_MEASUREMENT, []))}"
-    )
-    return msgspec.structs.replace(
-        record,
-        launches=tuple(seen.get(KIND_LAUNCH, ())),
-        measurements=tuple(seen.get(KIND_MEASUREMENT, ())),
-        unmeasured=tuple(seen.get(KIND_UNMEASURED, ())),
-        not_applicable=tuple(seen.get(KIND_NOT_APPLICABLE, ())),
-        interrupted=True,
-        warnings=(*record.warnings, note),
-    )
-
-
-def _end_words(launches: Sequence[Launch], measurements: Sequence[Measurement]) -> str:
-    """Where a journal ends: after how much, and what was measured last."""
-    counts = f"{len(launches)} launches and {len(measurements)} measurements"
-    if not measurements:
-        return counts
-    last = measurements[-1]
-    labels = ", ".join(f"{key} {value}" for key, value in sorted(last.labels.items()))
-    what = f"{last.name} ({labels})" if labels else last.name
-    return f"{counts}, the last one {what} of variant {last.variant}, trial {last.trial}"
+            return timed(decode_record(data, RunRecord), where)
+        plain = migrate(RECORD, decode_plain(data), where=where)
+        return timed(msgspec.convert(plain, RunRecord), where)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise GarbledError(f"is not a run record: {error}", where=where) from error
 
 
 def read_beside(run: Path, name: str) -> tuple[bytes, str] | None:
@@ -417,6 +278,7 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
     import zipfile
 
     try:
+        open_regular(path).close()
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 inner = _member([i.filename for i in archive.infolist()], path, name)
@@ -433,6 +295,8 @@ def _read_archive(path: Path, name: str) -> tuple[bytes, str] | None:
                 if member is None:
                     raise ConfigError(f"'{inner}' is not a file", where=str(path))
                 return read_member(member, path), f"{path}:{inner}"
+    except NotRegularError as error:
+        raise ConfigError(str(error.strerror), where=str(path)) from error
     except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise ConfigError(f"cannot read the archive: {error}", where=str(path)) from error
     return None
@@ -473,14 +337,6 @@ def read_member(stream: IO[bytes], path: Path) -> bytes:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from error
-
-
-def _disk_error(path: Path, error: OSError) -> BenchsuiteError:
-    return MachineError(
-        f"cannot write here: {error.strerror or error}",
-        where=str(path),
-        hint="free space there, make it writable, or choose another folder with --out",
-    )

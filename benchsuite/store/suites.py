@@ -8,7 +8,9 @@ import msgspec
 
 from benchsuite.errors import ConfigError
 from benchsuite.model.suite import SUITE_SCHEMA, SuiteResult
+from benchsuite.regular import read_regular
 from benchsuite.store.files import write_atomic
+from benchsuite.store.floats import decode_json
 
 
 def write_suite_result(path: Path, result: SuiteResult) -> None:
@@ -28,14 +30,14 @@ def read_suite_result(path: Path) -> SuiteResult | None:
         ConfigError: There is one that this version cannot read.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     hint = "run the whole suite again, which writes it anew"
     try:
-        result = msgspec.json.decode(data, type=SuiteResult)
+        result: SuiteResult = decode_json(data, SuiteResult)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"is no suite result: {error}", where=str(path), hint=hint) from error
     if result.schema_version != SUITE_SCHEMA:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from benchsuite.errors import ConfigError
+from benchsuite.regular import read_regular
 from benchsuite.store.commits import COMMIT_FILE, carried_out, pending
 from benchsuite.store.git import GIT_PREFIX, place_of, read_revision
 
@@ -184,7 +185,7 @@ def baselines_at(revision: str, folder: Path) -> MemoryTree:
 def _read(path: Path) -> bytes | OSError | None:
     """The bytes of a file, or why it cannot be read; None if it is not there."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

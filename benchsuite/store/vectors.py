@@ -17,8 +17,10 @@ import msgspec
 from benchsuite.errors import ConfigError, MachineError
 from benchsuite.model.record import Fingerprint, RunRecord
 from benchsuite.model.vectors import VECTORS_SCHEMA, VectorLine, VectorSet
+from benchsuite.redact import redact_json
 from benchsuite.store.baselines import accepted_info, match_keys, scenario_folder
 from benchsuite.store.files import safe_name
+from benchsuite.store.floats import decode_json
 from benchsuite.store.migrations import STORED_VECTORS, VECTORS, check_version
 from benchsuite.store.records import read_beside
 from benchsuite.store.trees import Tree
@@ -78,7 +80,7 @@ class VectorJournal:
             if self._stream is None:
                 self._stream = self._path.open("ab", buffering=0)
                 self._stream.write(b'{"schema_version":%d}\n' % VECTORS_SCHEMA)
-            self._stream.write(msgspec.json.encode(line) + b"\n")
+            self._stream.write(redact_json(msgspec.json.encode(line)) + b"\n")
         except OSError as error:
             raise MachineError(
                 f"cannot write it: {error.strerror or error}", where=str(self._path)
@@ -103,7 +105,7 @@ def read_run_vectors(run: Path) -> list[VectorLine]:
     lines = raw.splitlines()
     if len(lines) > 1:  # else the run was killed before it wrote any
         try:
-            version = msgspec.json.decode(lines[0], type=_First).schema_version
+            version = decode_json(lines[0], _First).schema_version
         except msgspec.DecodeError as error:
             raise ConfigError(f"is no file of vectors: {error}", where=f"{where}:1") from error
         check_version(VECTORS, version, where=f"{where}:1")
@@ -217,9 +219,9 @@ def _read_stored(
             )
     try:
         first = lines[0] if lines else b""
-        version = msgspec.json.decode(first, type=_Version).schema
+        version = decode_json(first, _Version).schema
         check_version(STORED_VECTORS, version, where=f"{where}:1")
-        head = msgspec.json.decode(first, type=_Head)
+        head = decode_json(first, _Head)
     except msgspec.DecodeError as error:
         raise ConfigError(f"is no file of vectors: {error}", where=f"{where}:1") from error
     for key, value in wanted.items():
@@ -237,7 +239,7 @@ def _decode_lines(rows: Sequence[bytes], where: str, first: int) -> list[VectorL
     lines = []
     for number, row in enumerate(rows, first):
         try:
-            lines.append(msgspec.json.decode(row, type=VectorLine))
+            lines.append(decode_json(row, VectorLine))
         except msgspec.DecodeError as error:
             if number == first + len(rows) - 1 and number > first and not row.endswith(b"}"):
                 break  # the run was killed while it wrote this line

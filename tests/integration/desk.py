@@ -115,9 +115,16 @@ class Desk:
         return record
 
     def has_reply(self) -> bool:
-        """Whether a run has written down a reply of its server."""
+        """Whether a run has written down a reply of its server; it may still ask for more."""
+        return self._told('"kind":"reply"')
+
+    def idles(self) -> bool:
+        """Whether a run has come to a step where it idles, and asks its server for nothing."""
+        return self._told('"words":"idle for')
+
+    def _told(self, words: str) -> bool:
         journals = (self.folder / ".benchsuite" / "runs").glob("*/samples.jsonl")
-        return any('"kind":"reply"' in journal.read_text() for journal in journals)
+        return any(words in journal.read_text() for journal in journals)
 
     def tiny_model(self, kind: str = DEFAULT_KIND) -> Path:
         """The path of a tiny model."""

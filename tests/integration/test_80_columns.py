@@ -20,6 +20,30 @@ def wide_lines(done: Done) -> list[str]:
     return [line for line in lines if len(line) > 80 and not _PASTED.search(line)]
 
 
+_LOADS = """title: loads
+server: {parallel: {min: 2}}
+steps:
+  - load: {as: steady, rate: 50, requests: 50, prompt: {tokens: 8}, max_tokens: 2}
+  - sweep:
+      as: capacity
+      over: concurrency
+      values: [1, 2, 4]
+      load: {requests: 80, prompt: {tokens: 8, seed: 90}, max_tokens: 2}
+      objectives: {ttft_ms: {p95: 5 s}, error_share: 1%}
+"""
+
+
+def test_tables_of_loads_and_sweeps_fit_80_columns(desk: Desk) -> None:
+    """A load step's percentiles and a sweep's stages."""
+    desk.env["COLUMNS"] = "80"
+    (desk.folder / "loads.yaml").write_text(_LOADS)
+    for words in (("show", "loads.yaml"), ("run", "loads.yaml")):
+        done = desk.run(*words)
+        assert wide_lines(done) == [], words
+    assert "load steady (variant default)" in done.out
+    assert "sweep capacity (variant default); times are p95" in done.out
+
+
 def test_tables_fit_80_columns(desk: Desk) -> None:
     """Runs, comparisons, histories and plans are laid out for 80 columns."""
     desk.env["COLUMNS"] = "80"

@@ -34,20 +34,46 @@ gates:
 """
 
 
+LOAD = """title: load
+server: {parallel: 1, ctx-size: 1024}
+steps:
+  - load: {as: s, requests: 10, prompt: {tokens: 200}, max_tokens: 48}
+gates:
+  - {metric: 'output_tokens{step="s"}', equals: 480}
+  - {metric: 'e2e_ms{step="s"}', max: 1 h}
+  - {metric: 'requests_per_second{step="s"}', min: 0.001}
+"""
+
+
 class Holding(QuietProgress):
-    """Holds the event loop up again and again while the requests of a step are under way."""
+    """Holds the event loop up again and again while the requests of a step are under way.
+
+    Until it has done so for 3 s, or the requests have ended: so it is a large part of their time,
+    however slow the machine makes them.
+    """
 
     def step(self, words: str) -> None:
-        if words.startswith("turn"):
+        self._left = 8 if words.startswith(("turn", "load")) else 0
+        if self._left:
             loop = asyncio.get_running_loop()
-            for ms in (5, 10, 15):
-                loop.call_later(ms / 1000, time.sleep, 0.4)
+            loop.call_later(0.005, self._hold, loop)
+
+    def _hold(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._left:
+            self._left -= 1
+            time.sleep(0.4)
+            loop.call_later(0.005, self._hold, loop)
 
 
-def ran(desk: Desk, progress: QuietProgress, monkeypatch: pytest.MonkeyPatch) -> RunRecord:
+def ran(
+    desk: Desk,
+    progress: QuietProgress,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: str = SCENARIO,
+) -> RunRecord:
     """The record of a run in this process."""
     path = desk.folder / "f.yaml"
-    path.write_text(SCENARIO)
+    path.write_text(scenario)
     monkeypatch.chdir(desk.folder)
     options = RunOptions(server="embedded", model=str(desk.tiny_model()))
     prepared = prepare(load_workspace(Path.cwd()), load_scenario(path), options, os.environ)
@@ -71,6 +97,18 @@ def test_a_client_that_is_held_up_decides_nothing(
     assert record.verdict is not None
     assert record.verdict.exit_code == 3
     assert "benchsuite was the bottleneck" in " ".join(render_run(record).split())
+
+
+def test_a_load_during_which_our_loop_was_held_up_decides_no_latency(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By how likely a moment was answered too late, however long requests took."""
+    record = ran(desk, Holding(), monkeypatch, LOAD)
+    (share,) = [m for m in record.measurements if m.name == "event_loop_late_share"]
+    assert 0.1 < float(share.value) < 1
+    assert share.labels == {"step": "s"}
+    assert [gate.outcome for gate in record.gates] == ["pass", "inconclusive", "inconclusive"]
+    assert "benchsuite was the bottleneck" in record.gates[2].reason
 
 
 def test_a_healthy_client_leaves_the_judgement_to_the_gate(

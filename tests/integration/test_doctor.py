@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchsuite.metrics.catalogue import CLIENT_HEALTH
 from tests.integration.desk import Desk
 from tests.integration.server_under_test import linux_only, needs_embedded
 
@@ -143,16 +144,20 @@ def test_a_run_records_its_machine_and_its_client(desk: Desk) -> None:
     health = {
         (m["name"], *m["labels"].values()): m["value"]
         for m in record["measurements"]
-        if m["name"] in ("event_loop_lag_ms", "client_cpu_share", "send_lateness_ms")
+        if m["name"] in CLIENT_HEALTH and "quantile" not in m["labels"]
     }
     assert health.keys() == {
         ("event_loop_lag_ms",),
         ("client_cpu_share",),
         ("send_lateness_ms", "crowd"),
+        ("client_late_share", "crowd"),
+        ("event_loop_late_share", "crowd"),
     }
     assert 0 <= health["event_loop_lag_ms",] < 1000
     assert 0 < health["client_cpu_share",] < 1
     assert 0 < health["send_lateness_ms", "crowd"] < 1000
+    assert 0 <= health["client_late_share", "crowd"] <= 1
+    assert 0 <= health["event_loop_late_share", "crowd"] < 1
 
 
 @pytest.mark.server

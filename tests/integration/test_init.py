@@ -140,6 +140,18 @@ def test_init_for_a_url(desk: Desk) -> None:
         _checks_and_runs(desk, "theirs", gates=2)
 
 
+def test_init_with_a_key_in_a_file(desk: Desk) -> None:
+    """The configuration names the file, never the key."""
+    with _running(wheel_binary(), desk, "--metrics") as server:
+        (desk.folder / "their.key").write_text(f"{server.api_key}\n")
+        words = ("init", "--url", server.url, "--api-key-file", "their.key", "--name", "theirs")
+        done = desk.run(*words)
+        assert done.code == 0, done.text
+        assert _written(desk)["api_key_file"] == "their.key"
+        assert server.api_key not in (desk.folder / "benchsuite.toml").read_text()
+        _checks_and_runs(desk, "theirs", gates=2)
+
+
 def test_init_for_a_server_whose_cache_is_off(desk: Desk) -> None:
     """What a trial did not show is not asked of it."""
     with _running(wheel_binary(), desk, "--no-cache-prompt") as server:

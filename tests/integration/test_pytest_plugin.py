@@ -119,6 +119,17 @@ def test_a_gate_is_an_item_that_comes_out_as_the_run_found_it(session: Session) 
     assert len(session.runs()) == 1
 
 
+def test_limits_are_those_of_a_run(session: Session) -> None:
+    """The one that strikes is named; one that is no length of time is refused."""
+    session.scenario("idles", HOLDS.replace("variants:", "  - idle: 60\nvariants:"))
+    done = session.run("scenarios", "--benchsuite-run-limit", "0.5", "--benchsuite-no-wait")
+    assert done.code == 1, done.text
+    assert "the run limit of 0.5 s struck" in done.text
+    assert (
+        session.run("scenarios", "--benchsuite-idle-limit", "0").code == pytest.ExitCode.USAGE_ERROR
+    )
+
+
 def test_k_selects_gates_and_runs_only_their_variants(session: Session) -> None:
     """A gate chosen by `-k`, or a variant by its node, drives that variant alone."""
     session.scenario("mixed", MIXED)
@@ -274,7 +285,7 @@ def test_sessions_without_scenarios_pay_nothing(session: Session) -> None:
     (session.folder / "test_own.py").write_text(
         "import sys\n\ndef test_light():\n"
         "    ours = {m for m in sys.modules if m.startswith('benchsuite')}\n"
-        "    ours.discard('benchsuite.pytest_plugin.recognise')\n"
+        "    ours -= {'benchsuite.pytest_plugin.recognise', 'benchsuite.regular'}\n"
         "    assert ours == {'benchsuite', 'benchsuite.pytest_plugin'}\n"
         "    assert not {'yaml', 'msgspec', 'httpx', 'scipy', 'pandas'} & set(sys.modules)\n"
     )

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "benchsuite"
 
 ORDER = (
+    ("redact", "regular"),
     ("errors", "units"),
+    ("patterns",),
     ("model",),
     ("metrics",),
     ("logform", "scenario", "store"),

@@ -11,7 +11,7 @@ from benchsuite.gate.kinds.latency import LatencyKind
 from benchsuite.gate.kinds.memory import MemoryKind
 from benchsuite.gate.kinds.quantised import QuantisedKind
 from benchsuite.gate.kinds.text import TextKind
-from benchsuite.metrics.catalogue import Assume
+from benchsuite.metrics.metric import Assume
 
 KINDS: dict[Assume, Kind] = {
     "exact": ExactKind(),

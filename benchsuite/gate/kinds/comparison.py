@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.record import Value
 from benchsuite.model.scenario import Regression
 from benchsuite.model.verdict import Estimate, State

@@ -18,7 +18,7 @@ from benchsuite.gate.kinds.noisy import (
     span_words,
     with_outliers,
 )
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.scenario import Regression
 from benchsuite.model.verdict import State
 from benchsuite.stats.medians import difference_of_medians

@@ -17,7 +17,7 @@ from benchsuite.gate.kinds.comparison import (
     number_of,
     show_each,
 )
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.record import Value
 from benchsuite.model.scenario import Regression
 from benchsuite.store.baselines import Sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchsuite.gate.kinds.comparison import Comparison, Limits, held, trials_apart
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.record import Value
 from benchsuite.model.scenario import Regression
 from benchsuite.store.baselines import Sample

@@ -11,6 +11,7 @@ from benchsuite.report.html.evidence import Evidence, MemoryPoint
 from benchsuite.report.html.limits import Limits
 from benchsuite.report.html.run_tables import gate_rank
 from benchsuite.report.html.series import Request, kv_mib, requests_of, thin
+from benchsuite.report.html.step_chart import in_step_chart
 from benchsuite.units import format_number
 
 _NOTHING = "-"
@@ -42,6 +43,9 @@ def launch_blocks(
     spans = [r for r in requests if r.span is not None]
     if spans:
         blocks.append(_slots(spans, launch.server.slots or 0, f"slots-{name}", limits))
+    in_step = evidence.in_step.get(place)
+    if in_step is not None and in_step.looks:
+        blocks.append(in_step_chart(in_step, f"step-{name}"))
     points = evidence.memory.get(place, ())
     if points:
         blocks.append(_memory(points, kv_mib(record, place), f"memory-{name}", limits))

@@ -15,6 +15,7 @@ from importlib import resources
 import jinja2
 import markupsafe
 
+from benchsuite.redact import beginning
 from benchsuite.report.html.blocks import Page, charts_of
 from benchsuite.report.html.limits import STEPS, Limits
 from benchsuite.report.layout import safe
@@ -30,7 +31,7 @@ def shown(value: object) -> object:
     """What a template prints: untrusted text made harmless and cut, everything else as it is."""
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
         left_out = len(value) - MOST_CHARACTERS
-        text = safe(value[:MOST_CHARACTERS])
+        text = safe(beginning(value, MOST_CHARACTERS))
         return f"{text} ... ({left_out:,} more characters)" if left_out > 0 else text
     return "" if value is None else value
 

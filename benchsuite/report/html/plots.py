@@ -14,11 +14,13 @@ from typing import Any
 
 from bokeh.core.types import ID
 from bokeh.embed import json_item
+from bokeh.layouts import column
 from bokeh.models import (
     BoxZoomTool,
     ColumnDataSource,
     DataRange1d,
     HoverTool,
+    LayoutDOM,
     PanTool,
     ResetTool,
     WheelZoomTool,
@@ -172,6 +174,53 @@ def lines(
         items.append((key, [drawn]))
     _legend(plot, items)
     return _item(plot, name)
+
+
+def panels(
+    name: str,
+    parts: Sequence[tuple[str, Mapping[str, tuple[Sequence[float], Sequence[float]]]]],
+    gaps: Sequence[float],
+    across: tuple[str, str] = ("seconds since the launch's first sample", "s"),
+    marks: Mapping[str, float] | None = None,
+) -> str:
+    """Curves in panels over one another, which share their horizontal axis.
+
+    Args:
+        name: The figure's.
+        parts: From the top: unit, and name -> seconds and values.
+        gaps: Seconds at which nothing was known.
+        across: What the shared axis says, and its unit.
+        marks: Name -> place on the shared axis that is marked; None: nothing is.
+    """
+    made: list[figure] = []
+    for number, (unit, curves) in enumerate(parts):
+        given: dict[str, Any] = {"x_range": made[0].x_range} if made else {}
+        if number == len(parts) - 1:
+            given["x_axis_label"] = across[0]
+        plot = _figure(y_range=DataRange1d(start=0), y_axis_label=unit, height=170, **given)
+        plot.xgrid.grid_line_color = "#cccccc"
+        items = []
+        for (key, (x, y)), colour in zip(curves.items(), (BLUE, ORANGE, GREEN), strict=False):
+            source = ColumnDataSource({"x": list(x), "y": list(y)})
+            drawn = plot.line("x", "y", line_color=colour, line_width=1.5, source=source)
+            seen = 1.0 if len(x) <= _MOST_DOTS else 0.0
+            dot = plot.scatter("x", "y", size=4, color=colour, alpha=seen, source=source)
+            tips = [(key, f"@y{{0,0.00}} {unit}"), ("at", f"@x{{0.0}} {across[1]}")]
+            plot.add_tools(HoverTool(renderers=[dot], tooltips=tips))
+            items.append((key, [drawn, dot]))
+        top = max((y for _, ys in curves.values() for y in ys), default=1.0)
+        for (key, at), colour in zip((marks or {}).items(), (PINK, GREY), strict=False):
+            drawn = plot.line(
+                [at, at], [0.0, top], line_color=colour, line_width=2, line_dash="dashed"
+            )
+            items.append((key, [drawn]))
+        for at in gaps:
+            plot.add_layout(
+                Span(location=at, dimension="height", line_color=GREY, line_dash="dashed")
+            )
+        _legend(plot, items)
+        made.append(plot)
+    return _item(column(*made, sizing_mode="stretch_width"), name)
 
 
 def dots(name: str, rows: Sequence[tuple[str, str, Sequence[float]]], unit: str) -> str:
@@ -345,7 +394,7 @@ def _names_below(plot: figure, names: Sequence[str]) -> None:
         plot.xaxis.major_label_orientation = 0.9
 
 
-def _item(plot: figure, name: str) -> str:
+def _item(plot: LayoutDOM, name: str) -> str:
     """The figure as JSON that may stand in a script element."""
     text = json.dumps(json_item(plot, ID(name)), separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

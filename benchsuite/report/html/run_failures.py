@@ -129,6 +129,8 @@ def run_command(record: RunRecord) -> str:
         words += ["--trials", str(record.trials)]
     if record.fingerprint.seed:
         words += ["--seed", str(record.fingerprint.seed)]
+    if record.duration is not None:
+        words += ["--duration", record.duration]
     return shlex.join(words)
 
 

@@ -36,6 +36,7 @@ from benchsuite.report.html.run_failures import (
 from benchsuite.report.html.run_tables import (
     again_blocks,
     gate_blocks,
+    load_blocks,
     matrix_blocks,
     measured_blocks,
 )
@@ -186,6 +187,7 @@ def _sections(run: Shown, prefix: str, limits: Limits) -> list[Section]:
         ),
         ("latency", "Latency", latency_blocks(run.dots, prefix, limits)),
         ("measured", "Key measurements", measured_blocks(record, run.baselines, limits)),
+        ("load", "Load", load_blocks(record, prefix, limits)),
         ("again", "Prompts evaluated again", again_blocks(record, limits)),
         ("reproduce", "Do it again", command_blocks(run.command, record, other, run.stored)),
     ]

@@ -11,9 +11,12 @@ from benchsuite.model.verdict import GateResult
 from benchsuite.report.estimates import estimate_words
 from benchsuite.report.html.blocks import TONES, Block, Cell, Fold, Table
 from benchsuite.report.html.limits import Limits
+from benchsuite.report.html.sweep_chart import sweep_chart
+from benchsuite.report.load_table import HEAD, load_tables
 from benchsuite.report.matrix import matrix_rows
 from benchsuite.report.measured import key_rows, variants_of
 from benchsuite.report.reevaluations import reevaluation_rows
+from benchsuite.report.sweep_table import sweep_tables
 from benchsuite.store.baselines import Baselines
 
 _WORST = ("error", "fail", "xpass", "inconclusive", "xfail", "pass", "not applicable")
@@ -142,6 +145,34 @@ def measured_blocks(
         ),
         note,
     )
+
+
+def load_blocks(record: RunRecord, prefix: str, limits: Limits) -> Iterator[Block]:
+    """Sweeps by stage, then percentiles of load steps with their intervals, launch by launch.
+
+    Args:
+        record: The run.
+        prefix: Of the plots' names.
+        limits: How much is shown.
+    """
+    for number, sweep in enumerate(sweep_tables(record)[: limits.rows]):
+        chart = sweep_chart(sweep, f"{prefix}sweep-{number}") if number < limits.launches else None
+        if chart is not None:
+            yield chart
+            continue
+        yield Table(
+            sweep.title,
+            sweep.head,
+            tuple(tuple(Cell(text) for text in row) for row in sweep.rows),
+            " ".join(f"{note}." for note in sweep.notes),
+        )
+    for table in load_tables(record)[: limits.rows]:
+        yield Table(
+            f"{table.title}: {table.counts}",
+            HEAD,
+            tuple(tuple(Cell(text or "-") for text in row) for row in table.rows),
+            "In brackets the 95% interval. " + " ".join(f"{note}." for note in table.notes),
+        )
 
 
 def again_blocks(record: RunRecord, limits: Limits) -> Iterator[Block]:

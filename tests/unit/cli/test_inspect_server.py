@@ -138,6 +138,15 @@ def test_what_is_off_names_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert "/slots was not read: it is off; start it without --no-slots" in text
 
 
+def test_an_answer_without_a_metric_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a gateway that has a page for whatever it does not know."""
+    page = Answer(200, b"<html>hi</html>", "text/html")
+    with scripted_server({**_recorded("b10434"), "/metrics": page}) as server:
+        assert run_command_line(["inspect", "server", server.url]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "/metrics was not read: it tells no metric" in text
+
+
 def test_a_sleeping_server_is_not_woken(capsys: pytest.CaptureFixture[str]) -> None:
     """/health and /props let it sleep; /slots does not, nor /metrics on 10092 and 10434."""
     answers = _recorded("b10434")

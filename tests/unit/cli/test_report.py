@@ -15,7 +15,8 @@ import pytest
 from benchsuite.cli.main import run_command_line
 from benchsuite.model.record import RunRecord
 from benchsuite.model.verdict import GateResult, Verdict
-from benchsuite.store.records import KIND_BEGIN, Journal, read_record, write_record
+from benchsuite.store.journal import KIND_BEGIN, Journal
+from benchsuite.store.records import read_record, write_record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "pass"
 replace = msgspec.structs.replace
@@ -139,7 +140,10 @@ def test_a_killed_run_is_read_and_says_where_it_ends(
     done = capsys.readouterr()
     assert len(done.out.splitlines()) == 1 + 3
     last = record.measurements[2]
-    assert f"ends after 0 launches and 3 measurements, the last one {last.name}" in done.err
+    assert f"after 0 launches and 3 measurements, the last one {last.name}" in done.err
+    number = whole.count(b"\n") - 1
+    assert f"ends in line {number} after byte " in done.err
+    assert "in the middle of a line" in done.err
 
 
 def git(folder: Path, *words: str) -> None:

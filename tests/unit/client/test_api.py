@@ -8,7 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from benchsuite.client.api import LlamaClient, _addressed
+from benchsuite.client import exchange
+from benchsuite.client.api import LlamaClient
+from benchsuite.client.exchange import addressed
+from benchsuite.client.reply import Reply
 from benchsuite.errors import (
     BenchsuiteError,
     ConfigError,
@@ -97,6 +100,8 @@ STREAM = "text/event-stream"
         (_fixed("200 OK", b"{}"), "chat", ConnectionLostError, "expected a stream of events"),
         (_fixed("200 OK", b'data: {"choices":[]}\n\n', STREAM), "chat", ConnectionLostError,
          r"ended before '\[DONE\]'"),
+        (_fixed("200 OK", b'data: [DONE]\n\ndata: {"choices":[]}\n\n', STREAM), "chat",
+         ServerLiedError, r"an event follows '\[DONE\]'"),
         (_fixed("200 OK", b'data: {"content":"a","stop":false}\n\n', STREAM), "complete",
          ConnectionLostError, "ended before an event with 'stop: true'"),
         (_fixed("200 OK", b'data: {"choices":[]}\n\ndata: {"ch', STREAM), "chat",
@@ -138,6 +143,47 @@ def test_silence_reaches_the_limit_and_names_it() -> None:
 
     with pytest.raises(ServerHangError, match=r"no byte for 0\.2 s"):
         _run(silent, "props", idle_seconds=0.2)
+
+
+def test_a_stall_between_two_events_reaches_the_limit() -> None:
+    """A stream that began and then says nothing ends in a hang, too."""
+
+    async def stalling(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+            b'data: {"content":"a","stop":false,"tokens_predicted":1}\n\n'
+        )
+        await writer.drain()
+        await asyncio.sleep(30)
+
+    with pytest.raises(ServerHangError, match=r"no byte for 0\.2 s"):
+        _run(stalling, "complete", idle_seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("chat", b'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'),
+        ("complete", b'data: {"content":"a","stop":true,"tokens_predicted":1}\n\n'),
+    ],
+)
+@pytest.mark.parametrize("rest", [b"", b": ping\n\n"])
+def test_a_stream_is_over_with_its_last_event(
+    call: str, told: bytes, rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection may stay open, silent or with comments: neither is a hang."""
+    monkeypatch.setattr(exchange, "_END_SECONDS", 0.05)
+
+    async def staying(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + told)
+        while True:
+            writer.write(rest)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+
+    reply = _run(staying, call)
+    assert isinstance(reply, Reply)
+    assert reply.text == "a"
 
 
 def test_a_refused_connection_says_where() -> None:
@@ -285,9 +331,9 @@ def test_a_model_is_named_in_every_request() -> None:
 
 def test_the_model_of_a_post_is_in_its_body() -> None:
     """A scenario's own `model` field is left as it is."""
-    assert _addressed("m", "/tokenize", {"content": "x"}) == (
+    assert addressed("m", "/tokenize", {"content": "x"}) == (
         "/tokenize",
         {"model": "m", "content": "x"},
     )
-    assert _addressed("m", "/completion", {"model": "n"})[1] == {"model": "n"}
-    assert _addressed("m", "/slots/0?action=erase", {})[1] == {"model": "m"}
+    assert addressed("m", "/completion", {"model": "n"})[1] == {"model": "n"}
+    assert addressed("m", "/slots/0?action=erase", {})[1] == {"model": "m"}

@@ -13,9 +13,11 @@ from benchsuite.client.body import (
     copies_asked,
     read_timings,
 )
-from benchsuite.client.fields import read_piece
+from benchsuite.client.exchange import quoted
+from benchsuite.client.fields import read_piece, shape
 from benchsuite.client.reply import Reply, Stamps
 from benchsuite.errors import ServerLiedError
+from benchsuite.redact import forget, learn, new_key
 
 STAMPS = Stamps(scheduled_ns=1, sent_ns=2)
 
@@ -117,6 +119,60 @@ def test_two_counts_of_cached_tokens_must_agree() -> None:
         parts.reply(STAMPS, ())
 
 
+def _streamed(*deltas: dict[str, Any], tokens: int, finish: str = "length") -> Reply:
+    return _chat(
+        {"choices": [{"delta": {"role": "assistant", "content": None}}]},
+        *({"choices": [{"delta": delta}]} for delta in deltas),
+        {"choices": [{"delta": {}, "finish_reason": finish}]},
+        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": tokens}},
+    ).reply(STAMPS, ())
+
+
+def test_a_chat_with_more_events_than_tokens_is_a_lie() -> None:
+    """One that came twice, or any beyond the tokens of a reply that ended by itself."""
+    twice = [{"content": piece} for piece in ("a", "b", "b", "c")]
+    with pytest.raises(ServerLiedError, match="4 events with text came of 3 generated tokens"):
+        _streamed(*twice, tokens=3)
+    other = [{"content": piece} for piece in "abcd"]
+    with pytest.raises(ServerLiedError, match="4 events with text came of 3"):
+        _streamed(*other, tokens=3, finish="stop")
+    with pytest.raises(ServerLiedError, match="4 events with text came of 2"):
+        _streamed(*other, tokens=2)
+
+
+def test_a_chat_may_have_fewer_events_than_tokens() -> None:
+    """Tokens share one, add nothing to the message, or call a tool; an empty one is none."""
+    call: dict[str, Any] = {"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}
+    deltas: list[dict[str, Any]] = [{"content": "ab"}, {"content": ""}, {}, call, call]
+    assert _streamed(*deltas, tokens=1).text == "ab"
+    assert _streamed({"content": "a"}, {"content": "a"}, tokens=2).text == "aa"
+
+
+def test_a_token_of_a_chat_may_make_two_events() -> None:
+    """The one that ends reasoning, and the last one, a part of which was held back."""
+    deltas = [{"reasoning_content": "a"}, {"reasoning_content": "b"}, {"content": "c"}]
+    assert _streamed(*deltas, tokens=2, finish="stop").content == "c"
+    held = [{"content": piece} for piece in ("a", "b", "<")]
+    assert _streamed(*held, tokens=2).content == "ab<"
+
+
+def test_several_completions_of_a_chat_are_not_held_against_one_count() -> None:
+    """Their events come interleaved, and the count is one completion's."""
+    chunks = [{"choices": [{"index": i, "delta": {"content": "a"}}]} for i in (0, 1, 0, 1)]
+    usage = {"choices": [], "usage": {"completion_tokens": 2}}
+    assert _chat(*chunks, usage).reply(STAMPS, ()).output_tokens == 2
+
+
+def test_a_text_completion_with_more_events_than_tokens_is_a_lie() -> None:
+    """Without a chat's parser no text is held back."""
+    parts = ChatParts("/v1/completions")
+    for piece in "abc":
+        parts.take({"choices": [{"text": piece, "finish_reason": None}]})
+    parts.take({"choices": [], "usage": {"completion_tokens": 2}})
+    with pytest.raises(ServerLiedError, match="/v1/completions: 3 events with text came of 2"):
+        parts.reply(STAMPS, ())
+
+
 def test_a_chunk_without_choices_is_a_lie() -> None:
     """An object of another kind is not taken for an empty reply."""
     with pytest.raises(ServerLiedError, match="'choices' should be a list"):
@@ -141,6 +197,20 @@ def test_a_token_has_an_id_and_a_text() -> None:
             read_piece(wrong, "/tokenize")
 
 
+def test_what_an_answer_holds_is_cut_once_its_keys_are_hidden() -> None:
+    """Also keys that are longer than what is quoted, and the random one of a launched server."""
+    try:
+        for key in ("k" + "3f9a" * 8, "k1" + "ab9" * 500, str(new_key())):
+            learn(key)
+            for before in (0, 30, 55, 75, 4080):
+                text = "x" * before + f"{key} " * 9
+                for shown in (quoted(text), quoted(text.encode()), shape(text), shape([text])):
+                    assert key[:16] not in shown
+                    assert key[-16:] not in shown
+    finally:
+        forget()
+
+
 def _copies(*events: dict[str, Any], wanted: int = 2) -> Reply | None:
     parts = CompletionParts(wanted)
     for event in events:
@@ -154,7 +224,7 @@ def test_several_completions_are_told_apart_by_their_index() -> None:
         {"index": 1, "content": " b", "stop": False},
         {"index": 0, "content": " a", "stop": False},
         _final(index=1, content="", id_slot=3),
-        _final(index=0, content="", tokens_predicted=5),
+        _final(index=0, content="", tokens_predicted=5, timings={"predicted_n": 5}),
     )
     assert reply is not None
     assert (reply.text, reply.slot, reply.output_tokens) == (" a", 1, 5)
@@ -174,3 +244,35 @@ def test_either_name_asks_for_several() -> None:
     assert copies_asked({"n_cmpl": 3}) == 3
     assert copies_asked({"n": 2}) == 2
     assert copies_asked({}) == 1
+
+
+def _piece(told: int, text: str = "a") -> dict[str, Any]:
+    return {"content": text, "stop": False, "tokens_predicted": told}
+
+
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        ([_piece(2), _piece(1)], "counts 1 generated tokens where the one before it counted 2"),
+        ([_final(), _piece(8)], "an event follows the last"),
+        ([_final(), _final()], "ended twice"),
+        ([_piece(8)] * 9 + [_final(content="")], "9 events with text came of 8 generated tokens"),
+        ([_piece(8)] * 8 + [_final(content="x")], "9 events with text came of 8 generated tokens"),
+    ],
+)
+def test_events_out_of_order_or_twice_are_a_lie(
+    events: list[dict[str, Any]], sentence: str
+) -> None:
+    """Their text would be another than the server made."""
+    parts = CompletionParts(1)
+    for event in events[:-1]:
+        parts.take(event)
+    with pytest.raises(ServerLiedError, match=sentence):
+        parts.take(events[-1])
+
+
+def test_tokens_accepted_together_have_one_count() -> None:
+    """Speculative decoding counts all of a step's tokens in the event of each of them."""
+    parts = CompletionParts(1)
+    assert [parts.take(one) for one in [_piece(3), _piece(3), _piece(3)]] == [3, 0, 0]
+    assert parts.take(_final(content="", tokens_predicted=3)) == 0

@@ -113,6 +113,8 @@ def test_cached_tokens_of_usage_alone_say_so() -> None:
         {"usage": {"prompt_tokens": "9"}},
         {"timings": {"cache_n": -1}},
         {"timings": {"cache_n": 1}, "usage": {"prompt_tokens_details": {"cached_tokens": 2}}},
+        {"timings": {"predicted_n": 3}, "usage": {"completion_tokens": 16}},
+        {"timings": {"predicted_n": 3}, "tokens_predicted": 16},
     ],
 )
 def test_odd_counts_are_a_lie(body: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchsuite.client.sse import Event, EventReader
+from benchsuite.errors import ServerLiedError
 
 STREAM = (
     b": ping\n\n"
@@ -64,3 +65,38 @@ def test_the_old_error_field_is_an_event() -> None:
     assert EventReader().feed(b'error: {"message": "x"}\n\n') == [
         Event('{"message": "x"}', "error")
     ]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_each_way_to_end_a_line_holds_byte_by_byte(end: bytes) -> None:
+    """A blank line after CRLF is not taken for a part of it, wherever the bytes are split."""
+    stream = b"\xef\xbb\xbf" + end.join([b"data: a", b"", b": ping", b"data: b", b"", b""])
+    reader = EventReader()
+    found = [event for byte in stream for event in reader.feed(bytes([byte]))]
+    assert found == [Event("a"), Event("b")]
+    assert EventReader().feed(stream + b"\n") == found
+
+
+def test_an_event_without_an_end_is_a_named_error() -> None:
+    """Nothing is collected without a limit, in one line or in many."""
+    for piece in (b"x", b"data: x\n"):
+        reader = EventReader(limit=1000)
+        fed = (reader.feed(piece) for _ in range(2000))
+        with pytest.raises(ServerLiedError, match="larger than 1000 bytes"):
+            list(fed)
+    reader = EventReader(limit=100)
+    for _ in range(1000):
+        reader.feed(b"data: x\n\n")
+
+
+def test_a_line_in_many_pieces_is_joined_once() -> None:
+    """Pieces that came are not touched again until their line ends: time is linear in bytes."""
+    reader = EventReader()
+    reader.feed(b"data: ")
+    for number in range(1000):
+        kept = list(reader._pieces)
+        assert reader.feed(b"%03d," % number) == []
+        assert len(reader._pieces) == len(kept) + 1
+        assert all(now is then for now, then in zip(reader._pieces, kept, strict=False))
+    assert reader.feed(b"\n\n") == [Event("".join(f"{number:03d}," for number in range(1000)))]
+    assert not reader._pieces

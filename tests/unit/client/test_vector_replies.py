@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchsuite.client.vectors import read_embedding, read_position
+from benchsuite.client.vectors import read_embedding, read_embeddings, read_position, read_usage
 from benchsuite.errors import ServerLiedError
-from benchsuite.model.vectors import unpack_floats, unpack_ids
+from benchsuite.model.vectors import pack_floats, unpack_floats, unpack_ids
 
 
 def reply(*rows: tuple[Any, Any]) -> dict[str, Any]:
@@ -65,3 +65,22 @@ def test_no_embedding_is_refused(body: dict[str, Any]) -> None:
     """None, several, or one that is no list."""
     with pytest.raises(ServerLiedError):
         read_embedding(body, "/v1/embeddings")
+
+
+def test_embeddings_are_read_in_each_form() -> None:
+    """`/embedding` lists vectors a token or one for the prompt; older builds send one object."""
+    one = pack_floats([1.0, 2.0])
+    assert read_embeddings([{"index": 0, "embedding": [[1.0, 2.0]]}], "x") == (one,)
+    assert read_embeddings([{"embedding": [[1.0, 2.0], [1.0, 2.0]]}], "x") == (one, one)
+    assert read_embeddings({"embedding": [1.0, 2.0]}, "x") == (one,)
+    assert read_embeddings({"data": [{"embedding": [1.0, 2.0]}]}, "x") == (one,)
+    for wrong in ([], {"data": 1}, [{"embedding": [[1.0], 2.0]}], [{"embedding": "x"}], [1]):
+        with pytest.raises(ServerLiedError):
+            read_embeddings(wrong, "x")
+
+
+def test_prompt_tokens_of_embeddings_are_told_or_unknown() -> None:
+    """Never 0 where nothing is said."""
+    assert read_usage({"usage": {"prompt_tokens": 9, "total_tokens": 9}}) == 9
+    for silent in ([{"embedding": [1.0]}], {}, {"usage": None}, {"usage": {"prompt_tokens": True}}):
+        assert read_usage(silent) is None

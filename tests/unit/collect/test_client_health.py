@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchsuite.collect.client_health import ClientHealth, measure_lateness
+from benchsuite.collect.client_health import ClientHealth
 from benchsuite.model.record import Measurement, Unmeasured
 
 MS = 1_000_000
@@ -131,8 +131,20 @@ def test_a_blocked_event_loop_is_seen() -> None:
     assert lag > 50  # 300 * 300 / 2 / 340 where nothing else is late, more where something is
 
 
-def test_lateness_is_the_median_of_a_step() -> None:
-    """Of two in the middle their mean; a step without requests has none."""
-    (found,) = measure_lateness([4 * MS, 1 * MS, 2 * MS, 9 * MS], {"step": "crowd"}, "B", 2)
-    assert (found.value, found.unit, found.labels) == (3.0, "ms", {"step": "crowd"})
-    assert measure_lateness([], {"step": "crowd"}, "B", 2) == []
+def test_moments_that_are_answered_too_late_are_those_of_the_step() -> None:
+    """Held up for 350 of 1,000 ms, events of 250 ms waited more than 100; earlier ones are out."""
+    clocks = Clocks()
+    clocks.under_way = 1
+    clocks.span(5000)
+    clocks.health.begin_step()
+    for _ in range(64):
+        clocks.span(10)
+    clocks.span(360)
+    (share,) = clocks.health.measure_step({"step": "s"}, "B", 1)
+    assert isinstance(share, Measurement)
+    assert share.value == pytest.approx(0.25)
+    assert share.labels == {"step": "s"}
+    clocks.health.begin_step()
+    clocks.under_way = 0
+    (none,) = clocks.health.measure_step({"step": "t"}, "B", 1)
+    assert isinstance(none, Unmeasured)

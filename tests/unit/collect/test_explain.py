@@ -63,7 +63,7 @@ def served(
         finish="length",
         truncated=False,
         timings=Timings(),
-        stamps=Stamps(scheduled_ns=at, sent_ns=at, end_ns=at + 1),
+        stamps=Stamps(scheduled_ns=at, sent_ns=at, first_token_ns=at + 1, end_ns=at + 1),
     )
     return Asked(Served({"request": name}, answer, None, alone=True, sent=sent), slot)
 

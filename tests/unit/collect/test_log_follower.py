@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchsuite.collect.log_follower import LogFollower
+from benchsuite.errors import MachineError
 
 LAUNCH = b"slot launch_slot_: id  %d | task %d | processing task, is_child = 0\n"
 
@@ -101,3 +104,11 @@ def test_a_large_log_is_read_in_one_look(tmp_path: Path) -> None:
     assert follower.poll() == path.stat().st_size
     assert len(follower.reader.launches) == 20_000
     follower.close()
+
+
+def test_a_file_that_cannot_be_read_is_said_so(tmp_path: Path) -> None:
+    """One sentence with the path, not the system's bare error."""
+    path = tmp_path / "server.log"
+    path.mkdir()
+    with pytest.raises(MachineError, match=r"server\.log: the server's log cannot be read: Is a"):
+        LogFollower(path).poll()

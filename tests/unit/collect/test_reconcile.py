@@ -6,7 +6,11 @@ import msgspec
 import pytest
 
 from benchsuite.client.reply import Copy, Reply, Stamps, Timings
-from benchsuite.collect.reconcile import contradiction_in, contradictions_with_counters
+from benchsuite.collect.reconcile import (
+    contradiction_in,
+    contradictions_with_counters,
+    totals_of,
+)
 
 
 def _reply(prompt: int | None, cached: int | None, evaluated: int | None, output: int = 8) -> Reply:
@@ -41,9 +45,9 @@ def test_counters_must_move_by_what_replies_tell() -> None:
     before = {"prompt_tokens_total": 100.0, "tokens_predicted_total": 10.0}
     replies = [_reply(50, 40, 10), _reply(20, 0, 20)]
     after = {"prompt_tokens_total": 130.0, "tokens_predicted_total": 26.0}
-    assert contradictions_with_counters(before, after, replies) == []
+    assert contradictions_with_counters(before, after, totals_of(replies)) == []
     off = after | {"prompt_tokens_total": 170.0}
-    assert contradictions_with_counters(before, off, replies) == [
+    assert contradictions_with_counters(before, off, totals_of(replies)) == [
         "/metrics counted 70 evaluated tokens (prompt_tokens_total) where the replies count 30"
     ]
 
@@ -53,17 +57,21 @@ def test_a_counter_that_a_build_lacks_is_passed_over(missing: str) -> None:
     """`prompt_tokens_cached_total` came after build 10068."""
     counters = {"prompt_tokens_cached_total": 5.0}
     before, after = ({}, counters) if missing == "before" else (counters, {})
-    assert contradictions_with_counters(before, after, [_reply(50, 40, 10)]) == []
+    assert contradictions_with_counters(before, after, totals_of([_reply(50, 40, 10)])) == []
 
 
 def test_large_counters_are_only_as_exact_as_they_are_printed() -> None:
     """Six digits: after a million tokens a difference below the last digit says nothing."""
     before = {"prompt_tokens_total": 1101450.0}
     reply = _reply(cached=0, evaluated=12, prompt=12)
-    assert not contradictions_with_counters(before, {"prompt_tokens_total": 1101460.0}, [reply])
-    assert contradictions_with_counters(before, {"prompt_tokens_total": 1101490.0}, [reply])
+    assert not contradictions_with_counters(
+        before, {"prompt_tokens_total": 1101460.0}, totals_of([reply])
+    )
     assert contradictions_with_counters(
-        {"prompt_tokens_total": 900000.0}, {"prompt_tokens_total": 900010.0}, [reply]
+        before, {"prompt_tokens_total": 1101490.0}, totals_of([reply])
+    )
+    assert contradictions_with_counters(
+        {"prompt_tokens_total": 900000.0}, {"prompt_tokens_total": 900010.0}, totals_of([reply])
     )
 
 
@@ -74,7 +82,7 @@ def test_copies_may_be_counted_once_or_each() -> None:
     before = {"prompt_tokens_total": 0.0, "tokens_predicted_total": 0.0}
     for counted, problems in ((50.0, 0), (150.0, 0), (100.0, 1)):
         after = {"prompt_tokens_total": counted, "tokens_predicted_total": 24.0}
-        assert len(contradictions_with_counters(before, after, [reply])) == problems
+        assert len(contradictions_with_counters(before, after, totals_of([reply]))) == problems
 
 
 def test_each_copy_must_add_up() -> None:

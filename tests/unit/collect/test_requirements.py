@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchsuite.collect.requirements import unmet_requirements
+from benchsuite.collect.requirements import other_model, unmet_requirements
 from benchsuite.model.record import ModelFacts, ServerFacts
 from benchsuite.model.scenario import FlagNeed
 
@@ -147,3 +147,22 @@ def test_batches_and_flash_attention_are_those_asked_for(
     """As the log prints them of the target context; caps are no disobedience."""
     found = unmet_requirements(flags, {}, ServerFacts("binary", context_flags=told))
     assert found[:1] == ([] if words is None else [words])
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "words"),
+    [
+        ("/models/a.gguf", "/models/a.gguf", None),
+        ("/models/a.gguf", "a.gguf", None),
+        ("C:\\models\\a.gguf", "C:/models/a.gguf", None),
+        ("/models/a.gguf", None, None),
+        ("", "/models/b.gguf", None),
+        ("/models/a.gguf", "/models/b.gguf", "model: asked for a.gguf, the server has b.gguf"),
+    ],
+)
+def test_the_model_is_the_one_that_was_asked_for(
+    asked: str, told: str | None, words: str | None
+) -> None:
+    """By the file's name; what is not known on one side is not held against the other."""
+    found = other_model(asked, told)
+    assert found is None if words is None else found is not None and found.startswith(words)

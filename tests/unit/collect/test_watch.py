@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from benchsuite.client.api import LlamaClient
@@ -70,6 +71,8 @@ def _watch(
     log: Path | None = None,
     server: Counters | None = None,
     owned: bool = True,
+    slots: int | None = None,
+    lines: int = 25,
 ) -> Watch:
     events: list[str] = []
 
@@ -78,14 +81,14 @@ def _watch(
 
     follower = None if log is None else LogFollower(log)
     client = cast(LlamaClient, server or Counters(None))
-    watch = Watch(client, "B", 1, log=follower, pids=None, keep=keep, owned=owned)
+    watch = Watch(client, "B", 1, log=follower, pids=None, keep=keep, owned=owned, slots=slots)
 
     async def run() -> None:
         await watch.start()
         if log is not None:
             with log.open("a") as stream:
                 for number, _ in enumerate(batch):
-                    stream.write(TIMING.format(slot=1, n=25 + number))
+                    stream.write(TIMING.format(slot=1, n=lines + number))
         await watch.quiet(batch)
         await watch.snapshot("end")
         await watch.stop()
@@ -126,6 +129,28 @@ def test_a_slot_other_than_the_one_asked_for_is_an_error(tmp_path: Path) -> None
         _watch([_served(slot=0, wanted=9)])
 
 
+def test_a_slot_that_the_server_does_not_have_is_an_error() -> None:
+    """Though none was asked for; on someone else's server it is a warning."""
+    with pytest.raises(ServerLiedError, match="slot 2 served it, but the server has 2 slots"):
+        _watch([_served(slot=2)], slots=2)
+    assert "slot 2 served it" in " ".join(_watch([_served(slot=2)], slots=2, owned=False).warnings)
+    assert _value(_watch([_served(slot=1)], slots=2), "slot") == 1
+
+
+def test_a_log_that_counts_otherwise_is_an_error_on_our_server(tmp_path: Path) -> None:
+    """Also where /metrics is off; an attached server's log may tell of others' requests."""
+    with pytest.raises(ServerLiedError, match=r"log counts 55 evaluated .*the reply 25"):
+        _watch([_served()], log=tmp_path / "a", lines=55)
+    assert _watch([_served()], log=tmp_path / "b", lines=55, owned=False).measurements
+
+
+def test_lines_of_other_requests_are_held_against_no_reply(tmp_path: Path) -> None:
+    """Those of one that was refused may come late; of two, nobody knows whose a line is."""
+    refused = Refused({"session": "A", "turn": "2"}, 400, "no")
+    assert _watch([_served(), refused], log=tmp_path / "a", lines=55).measurements
+    assert _watch([_served(), _served()], log=tmp_path / "b", lines=55).measurements
+
+
 def test_a_pinned_request_whose_slot_nobody_tells_is_inconclusive() -> None:
     """Its numbers may be another slot's, so none of them is measured."""
     watch = _watch([_served(wanted=1)])
@@ -139,6 +164,23 @@ def test_counts_that_do_not_add_up_are_an_error_on_our_server() -> None:
     """cached + evaluated is the prompt, on every build."""
     with pytest.raises(ServerLiedError, match="make 25, but the reply counts 30"):
         _watch([_served(prompt=30)])
+
+
+@pytest.mark.parametrize(
+    ("counters", "words"),
+    [
+        (None, "/metrics is off: counts were not checked"),
+        ({}, "/metrics has none of the counters"),
+        ({"other_total": 1.0}, "/metrics has none of the counters"),
+        ({"prompt_tokens_total": 0.0}, None),
+    ],
+)
+def test_what_is_not_checked_is_said(counters: dict[str, float] | None, words: str | None) -> None:
+    """An HTML page in the place of /metrics has no counter, too."""
+    later = None if counters is None else dict.fromkeys(counters, 25.0)
+    warnings = " ".join(_watch([_served()], server=Counters(counters, later)).warnings)
+    assert (words or "") in warnings
+    assert ("/metrics" in warnings) is (words is not None)
 
 
 def test_counters_that_moved_otherwise_are_an_error_on_our_server() -> None:
@@ -217,10 +259,36 @@ def test_a_server_that_is_not_well_after_an_error_is_a_fault() -> None:
 
 
 def test_counters_are_not_held_against_a_request_that_failed() -> None:
-    """How much of it was counted is not told; the next requests are held against them again."""
+    """How much of it was counted is not told."""
     server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 99.0})
     watch = _watch([Refused({"request": "big"}, 500, "full")], server=server)
     assert _value(watch, "http_status") == 500
+
+
+def test_what_of_a_broken_request_is_counted_late_is_no_contradiction() -> None:
+    """The next reply is not held against the counters; one after a refusal, or further on, is."""
+    looks = [{"prompt_tokens_total": float(n)} for n in (0, 99, 134, 233)]
+    broken, refused = (
+        Refused({"request": "big"}, 500, "full"),
+        Refused({"request": "big"}, 400, "no"),
+    )
+
+    async def settle(*batches: Settled) -> None:
+        client = cast(LlamaClient, Counters(*looks))
+        watch = Watch(client, "B", 1, log=None, pids=None, keep=_drop, owned=True, slots=None)
+        await watch.start()
+        for one in batches:
+            await watch.quiet([one])
+
+    asyncio.run(settle(broken, _served()))
+    with pytest.raises(ServerLiedError, match="counted 35 evaluated tokens"):
+        asyncio.run(settle(refused, _served()))
+    with pytest.raises(ServerLiedError, match="counted 99 evaluated tokens"):
+        asyncio.run(settle(broken, _served(), _served()))
+
+
+def _drop(kind: str, **fields: Any) -> None:
+    """Keep nothing."""
 
 
 def test_slot_steps_are_measured_and_count_no_prompt() -> None:
@@ -231,3 +299,12 @@ def test_slot_steps_are_measured_and_count_no_prompt() -> None:
     server = Counters({"prompt_tokens_total": 0.0}, {"prompt_tokens_total": 208.0})
     with pytest.raises(ServerLiedError, match="after step back"):
         _watch([done], server=server)
+
+
+def test_a_restart_leaves_what_loads_were_counted_for() -> None:
+    """Their memory slopes are told at the end of the launch."""
+    watch = _watch([])
+    load = msgspec.structs.replace(_served(), labels={"step": "soak", "request": "1"})
+    watch.growth.finished(load, None)
+    asyncio.run(watch.restarted())
+    assert watch.growth.counted == {"soak": 1}

@@ -10,6 +10,7 @@ import pytest
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.client.reply import Reply, Stamps, Timings
+from benchsuite.collect.load import summarise_load
 from benchsuite.drive.driver import (
     Driver,
     Hooks,
@@ -41,14 +42,27 @@ from benchsuite.model.scenario import (
 class Server:
     """Answers every request with its number; counts those under way."""
 
+    is_paced = False
+
     def __init__(
-        self, *, break_at: int | None = None, refuse_at: frozenset[int] = frozenset()
+        self,
+        *,
+        break_at: int | None = None,
+        refuse_at: frozenset[int] = frozenset(),
+        is_healthy: bool = True,
     ) -> None:
+        self._is_healthy = is_healthy
         self.sent: list[tuple[str, Any, dict[str, Any]]] = []
         self.most_at_once = 0
         self._under_way = 0
         self._break_at = break_at
         self._refuse_at = refuse_at
+
+    async def healthy(self) -> bool:
+        return self._is_healthy
+
+    async def complete_text(self, prompt: str, fields: dict[str, Any]) -> Reply:
+        return await self._answer("complete_text", prompt, fields)
 
     async def tokenise(self, text: str) -> list[int]:
         return list(range(len(text.split())))
@@ -91,7 +105,7 @@ class Server:
             finish="length",
             truncated=False,
             timings=Timings(),
-            stamps=Stamps(scheduled_ns=0, sent_ns=0),
+            stamps=Stamps(scheduled_ns=0, sent_ns=0, first_token_ns=1, end_ns=1),
         )
 
 
@@ -355,10 +369,10 @@ def test_a_load_sends_every_request_once_and_no_more_at_a_time() -> None:
     assert all(prompt.startswith("shared ") for prompt in prompts)
     assert server.most_at_once == 3
     (load,) = seen.loads
-    assert sorted(s.labels["request"] for s in load.served) == [str(i) for i in range(1, 8)]
-    assert seen.served == list(load.served)
-    assert load.served[0].words.endswith(" of load many")
-    assert len(load.lateness_ns) == 7
+    assert sorted(s.labels["request"] for s in seen.served) == [str(i) for i in range(1, 8)]
+    assert seen.served[0].words.endswith(" of load many")
+    assert (load.tally.sent, load.tally.served, len(load.tally.lateness)) == (7, 7, 7)
+    assert (load.distinct_prompts, load.most_in_flight) == (7, 3)
     assert sorted(labels["request"] for labels, _ in seen.sending) == list("1234567")
 
 
@@ -369,7 +383,7 @@ def test_a_load_of_the_same_prompt_sends_one_text() -> None:
 
 
 def test_a_refused_request_of_a_load_is_kept_and_the_load_goes_on() -> None:
-    """A server's own error is a count; a lost connection ends the step."""
+    """A server's own error is a count; a connection that the server's end broke ends the step."""
 
     class Refusing(Server):
         async def complete(self, prompt: str, fields: dict[str, Any]) -> Reply:
@@ -381,7 +395,32 @@ def test_a_refused_request_of_a_load_is_kept_and_the_load_goes_on() -> None:
     step = LoadStep("many", 4, 2, PromptSpec(tokens=4))
     _, seen = _drive([step], server=Refusing())
     (load,) = seen.loads
-    assert len(load.served) == 3
-    assert [(r.status, r.message) for r in load.refused] == [(500, "no")]
+    assert (load.tally.served, load.tally.refused) == (3, 1)
+    assert [(r.status, r.message) for r in seen.refused] == [(500, "no")]
     with pytest.raises(ConnectionLostError):
-        _drive([step], server=Server(break_at=2))
+        _drive([step], server=Server(break_at=2, is_healthy=False))
+
+
+def test_a_lost_connection_of_a_load_is_an_error_of_its_request_while_the_server_lives() -> None:
+    """The first of them is told in words."""
+    step = LoadStep("many", 4, 1, PromptSpec(tokens=4))
+    _, seen = _drive([step], server=Server(break_at=2))
+    (load,) = seen.loads
+    tally = load.tally
+    assert (tally.served, tally.refused, tally.lost, tally.timed_out) == (3, 1, 1, 0)
+    assert tally.first_failure == "request 2 of load many: gone"
+    assert [(r.status, r.message, r.of_load) for r in seen.refused] == [(0, "gone", True)]
+    (words,) = summarise_load(load, capped=False).warnings
+    assert "0 answered with an error, 0 given up, 1 by a lost connection" in words
+
+
+def test_a_load_through_v1_completions_sends_its_limit_as_max_tokens() -> None:
+    """And the prefix before the prompt."""
+    step = LoadStep(
+        "text", 2, 1, PromptSpec(tokens=4), _text("shared"), max_tokens=3, api="completions"
+    )
+    server, seen = _drive([step])
+    assert [kind for kind, _, _ in server.sent] == ["complete_text"] * 2
+    assert all(what.startswith("shared ") for _, what, _ in server.sent)
+    assert [fields["max_tokens"] for _, _, fields in server.sent] == [3, 3]
+    assert seen.loads[0].tally.served == 2

@@ -26,7 +26,7 @@ NOTHING = Baselines(
 
 def health(name: str, value: float, trial: int = 1, **labels: str) -> Measurement:
     """One figure of our own client."""
-    unit = "" if name == "client_cpu_share" else "ms"
+    unit = "" if name.endswith("_share") else "ms"
     return Measurement(name, value, unit, "B", trial, labels)
 
 
@@ -146,3 +146,76 @@ def test_records_without_figures_are_judged_as_before() -> None:
     """Older runs knew nothing of their client."""
     (found,) = judged(ran(), GateSpec(TTFT, max=100.0))
     assert found.outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "quantile", "speaks"),
+    [
+        (9.9, "0.99", False),
+        (10.1, "0.99", True),
+        (10.1, "0.5", False),  # of another quantile than the one that is asked about
+        (10.1, None, False),
+    ],
+)
+def test_a_tail_is_doubted_by_the_tail_of_our_own_lateness(
+    late_ms: float, quantile: str | None, *, speaks: bool
+) -> None:
+    """A few late requests make a p99 and no median: like is held against like."""
+    place = {"quantile": "0.99", "step": "s"}
+    labels = {"step": "s"} if quantile is None else {"quantile": quantile, "step": "s"}
+    taken = Measurement("ttft_from_due_ms", 100.0, "ms", "B", 1, place)
+    late = Measurement("send_lateness_ms", late_ms, "ms", "B", 1, labels)
+    doubt = client_doubt([taken, late], "ttft_from_due_ms", place, "B")
+    assert (doubt is not None) == speaks
+    if doubt is not None:
+        assert "it sent requests 10.1 ms late (0.99 quantile), more than 10% of the 100 ms" in doubt
+
+
+@pytest.mark.parametrize("name", ["ttft_ms", "ttft_from_due_ms", "e2e_ms", "requests_per_second"])
+@pytest.mark.parametrize("quantile", [None, "0.9"])
+@pytest.mark.parametrize(("share", "speaks"), [(0.10, False), (0.11, True)])
+def test_a_client_that_is_overrun_is_found_however_long_latency_became(
+    name: str, quantile: str | None, share: float, *, speaks: bool
+) -> None:
+    """768 ms are less than 10% of 9.5 s, which they were part of."""
+    place = {"step": "s"} if quantile is None else {"quantile": quantile, "step": "s"}
+    figures = [
+        Measurement(name, 9500.0, "1/s" if name == "requests_per_second" else "ms", "B", 1, place),
+        Measurement("send_lateness_ms", 768.0, "ms", "B", 1, place),
+        health("client_late_share", share, step="s"),
+        health("client_late_share", 1.0, step="other"),
+    ]
+    doubt = client_doubt(figures, name, place, "B")
+    assert (doubt is not None) == speaks
+    if doubt is not None:
+        assert "it sent 11% of the requests late, and 10% is the limit" in doubt
+
+
+@pytest.mark.parametrize(
+    ("share", "quantile", "speaks"),
+    [
+        (0.009, "0.99", False),
+        (0.011, "0.99", True),
+        (0.04, "0.95", False),
+        (0.06, "0.95", True),
+        (0.09, None, False),
+        (0.11, None, True),
+        (0.11, "0.5", True),
+    ],
+)
+def test_a_loop_that_answers_late_is_doubted_by_what_lies_above_a_quantile(
+    share: float, quantile: str | None, *, speaks: bool
+) -> None:
+    """However long latency is, and though no request was sent late; of its own step and stage."""
+    place = {"stage": "4", "step": "s"} | ({} if quantile is None else {"quantile": quantile})
+    figures = [
+        Measurement("ttft_ms", 60_000.0, "ms", "B", 1, place),
+        health("client_late_share", 0.0, step="s", stage="4"),
+        health("event_loop_late_share", share, step="s", stage="4"),
+        health("event_loop_late_share", 1.0, step="s", stage="8"),
+        health("event_loop_late_share", 1.0, step="other"),
+    ]
+    doubt = client_doubt(figures, "ttft_ms", place, "B")
+    assert (doubt is not None) == speaks
+    if doubt is not None:
+        assert f"answered {share:.1%} of the moments more than 100 ms late" in doubt

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchsuite.gate.kinds import KINDS
 from benchsuite.gate.kinds.latency import effective_percent
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.model.scenario import Regression
 from benchsuite.store.baselines import Sample
 

@@ -7,12 +7,14 @@ import time
 import tracemalloc
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
+from benchsuite.redact import new_key, redact
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
@@ -430,3 +432,37 @@ def test_a_line_made_to_be_slow_is_read_in_time(part: str) -> None:
     started = time.process_time()
     read(b"GGML_ASSERT(x " + line + b"\n", b"Assertion '" + line + b"\n", line + b"\n")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("size", [1, 40, 10_000])
+def test_a_line_of_decoding_goes_to_its_own_task(size: int) -> None:
+    """A task that generated nothing does not get what the slot's next task generated."""
+    log = (
+        b"0.00.001.000 I slot print_timing: id  1 | task 31 | "
+        b"prompt eval time =     812.40 ms /    64 tokens\n"
+        b"0.00.002.000 I slot print_timing: id  1 | task 40 | "
+        b"prompt eval time =      21.61 ms /   261 tokens\n"
+        b"0.00.002.000 I slot print_timing: id  1 | task 40 |        "
+        b"eval time =       2.29 ms /     8 tokens\n"
+    )
+    reader = LogReader()
+    for start in range(0, len(log), size):
+        reader.feed(log[start : start + size])
+    timings = reader.finish().timings
+    assert [(t.task, t.output_tokens) for t in timings] == [(31, None), (40, 8)]
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 1000, 37])
+def test_a_key_across_the_cut_of_a_line_is_hidden(chunk: int) -> None:
+    """Of lines that are cut at 8 KiB, of events at 600 bytes; as it comes, in pieces."""
+    key = str(new_key())
+    lines = [f"error: {'x' * before}{key} {'y' * 20_000}" for before in range(8130, 8190, 9)]
+    lines += [f"0.00.000.003 I slot update_slots: id  0 | task 0 | n_past = 3, {key * 20}"]
+    lines += [f"srv  x: {'x' * 8150}{key} without an end"]
+    log = "\n".join(lines).encode()
+    reader = LogReader()
+    for start in range(0, len(log), chunk):
+        reader.feed(log[start : start + chunk])
+    told = redact(msgspec.json.encode(reader.finish()).decode())  # as whatever is kept of it
+    pieces = {key[at : at + 16] for at in range(15, len(key) - 15)}
+    assert not [piece for piece in pieces if piece in told]

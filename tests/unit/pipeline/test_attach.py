@@ -9,7 +9,6 @@ import pytest
 
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.model.deployment import Deployment
-from benchsuite.model.plan import Limits
 from benchsuite.pipeline.attach import pace_of
 from benchsuite.pipeline.command import read_options
 from benchsuite.pipeline.options import RunOptions
@@ -74,4 +73,4 @@ def test_options_are_read_by_their_names() -> None:
     )
     assert options.variants == ("B",)
     assert options.seed == 3
-    assert options.limits == Limits(idle=5.0)
+    assert options.limits == {"idle": 5.0}

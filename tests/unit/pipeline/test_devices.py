@@ -59,10 +59,12 @@ def test_an_engine_s_options_name_the_gpus_of_a_container(
     assert devices_of(_plan(_container(*words)), environ) == found
 
 
-def test_only_regressions_of_memory_and_latency_are_noisy() -> None:
-    """A limit or an exact count holds whoever else is busy."""
+def test_latency_and_regressions_of_memory_are_noisy() -> None:
+    """A limit of memory or an exact count holds whoever else is busy; any latency does not."""
     worse = Regression(10)
     assert is_noisy([GateSpec("ttft_ms", regression=worse)])
+    assert is_noisy([GateSpec("ttft_ms", max=100)])
+    assert is_noisy([GateSpec('decode_change_percent{step="soak"}', min=-25)])
     assert is_noisy([GateSpec('anon_mib{at="end"}', regression=worse)])
     assert not is_noisy([GateSpec('anon_mib{at="end"}', max=100)])
     assert not is_noisy([GateSpec("kv_mib", equals_baseline=True)])

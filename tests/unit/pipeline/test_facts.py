@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from benchsuite.client.props import Props, parse_props
 from benchsuite.logform.facts import Load, LogFacts
-from benchsuite.pipeline.facts import HIDDEN, attached_facts, recorded_env
+from benchsuite.pipeline.facts import attached_facts, recorded_env
+from benchsuite.redact import HIDDEN
 
 
 def test_secrets_are_hidden_and_device_masks_kept() -> None:
     """A token in a deployment's environment does not reach a record or a baseline."""
     declared = {"HF_TOKEN": "hf_x", "GGML_CUDA_FORCE_MMQ": "1", "my_api_key": "k"}
+    declared["HTTPS_PROXY"] = "http://me:pw@proxy:1"
     inherited = {"CUDA_VISIBLE_DEVICES": "1", "HOME": "/root", "SECRET": "s"}
     assert recorded_env(declared, inherited) == {
         "CUDA_VISIBLE_DEVICES": "1",
         "HF_TOKEN": HIDDEN,
         "GGML_CUDA_FORCE_MMQ": "1",
         "my_api_key": HIDDEN,
+        "HTTPS_PROXY": f"http://{HIDDEN}@proxy:1",
     }
 
 

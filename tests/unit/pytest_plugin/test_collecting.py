@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from benchsuite.gate.judge import judge
+from benchsuite.model.limits import Limits
 from benchsuite.model.record import Measurement, NotApplicable
+from benchsuite.pytest_plugin import _LIMITS
 from benchsuite.pytest_plugin.benchmark import latencies
 from benchsuite.pytest_plugin.collect import _key_of, _keys
 from benchsuite.pytest_plugin.distributed import scope_of
@@ -28,6 +30,11 @@ def test_every_result_has_an_item_and_every_item_a_result(path: Path) -> None:
     seen = msgspec.structs.replace(record({}), launches=(), digests={}, not_applicable=variants)
     judged = [_key_of(gate) for gate in judge(scenario, seen, Baselines("tiny", scenario.name, {}))]
     assert list(_keys(scenario)) == judged
+
+
+def test_every_limit_is_an_option() -> None:
+    """Named there by themselves: the plugin loads nothing of ours until it is asked."""
+    assert sorted(_LIMITS) == sorted(Limits.__struct_fields__)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -13,6 +13,8 @@ from benchsuite.report.diff import Diff, Row
 from benchsuite.report.formats import FORMATS
 from benchsuite.report.markdown import escape
 from tests.unit.report.reports import HOSTILE, failing, gate, given, healthy, hostile, replace
+from tests.unit.report.test_load_table import record as load_record
+from tests.unit.report.test_sweep_table import swept
 
 GITHUB_LIMIT = 65_536
 OWN_HTML = {
@@ -188,5 +190,42 @@ def test_escaped_text_is_shown_as_it_was() -> None:
 
 def test_the_format_is_registered() -> None:
     """`--to comment.md` writes it."""
-    assert FORMATS["markdown"].render is render_comment
+    assert FORMATS["markdown"].render(given(healthy())) == render_comment(given(healthy()))
     assert Path(f"comment{FORMATS['markdown'].suffix}").suffix == ".md"
+
+
+def test_loads_and_sweeps_are_tables() -> None:
+    """Folded away, with rates, percentiles and their intervals, and why cells are unknown."""
+    load = load_record()
+    both = replace(
+        swept("requests_per_second", "ttft_ms"),
+        measurements=(*swept("requests_per_second", "ttft_ms").measurements, *load.measurements),
+        unmeasured=load.unmeasured,
+    )
+    (launch,) = both.launches
+    (of_load,) = load.launches
+    both = replace(both, launches=(replace(launch, loads=of_load.loads),))
+    body = render_comment(given(both))
+    tokens = MarkdownIt("commonmark").enable("table").parse(body)
+    cells = [
+        [one.content for one in tokens[i + 1 : i + 20] if one.type == "inline"]
+        for i, token in enumerate(tokens)
+        if token.type == "thead_open"
+    ]
+    assert any(row[:3] == ["users", "req/s", "TTFT ms"] for row in cells)
+    assert any(row[:5] == ["ms", "p50", "p90", "p95", "p99"] for row in cells)
+    assert "<summary>load s (variant B): 120 requests after 10" in body
+    assert "19.5 a second served of 20 asked for" in body
+    assert "| TTFT | 10.4 (9.9..12) |" in body
+    assert "- ? TTFT p99: 120 requests are too few" in body
+    assert html_of(body) <= OWN_HTML
+
+
+def test_tables_of_many_loads_are_counted() -> None:
+    """A comment is short: some are shown, the others are in the record."""
+    load = load_record()
+    (launch,) = load.launches
+    many = tuple(replace(launch.loads[0], name=f"load-{number}") for number in range(20))
+    body = render_comment(given(replace(load, launches=(replace(launch, loads=many),))))
+    assert body.count("<summary>load load-") == 8
+    assert "and 12 more, in the run's record" in body

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchsuite.report.layout import Style, cells, columns, cut, pad, safe, style_for, wrap
+from benchsuite.report.layout import (
+    Style,
+    cells,
+    columns,
+    cut,
+    pad,
+    safe,
+    safe_json,
+    safe_lines,
+    style_for,
+    wrap,
+)
 
 
 class Terminal(io.StringIO):
@@ -80,3 +92,18 @@ def test_colours_and_width_are_for_terminals(
 ) -> None:
     """A pipe gets 80 plain columns."""
     assert style_for(stream, environ) == style
+
+
+def test_json_that_is_printed_means_what_it_meant() -> None:
+    """What could steer a terminal is written as JSON escapes it; lines stay."""
+    value = {"a\u202e": "\x9b2J\x7f b\u2066", "n": [1, "\n"]}
+    text = json.dumps(value, ensure_ascii=False, indent=1)
+    printed = safe_json(text.encode())
+    assert json.loads(printed) == value
+    assert printed.isascii()
+    assert printed.count("\n") == text.count("\n")
+
+
+def test_lines_stay_lines() -> None:
+    """Everything else of several lines is escaped."""
+    assert safe_lines("a\x1bb\n\rc\n") == "a\\eb\n\\rc\n"

@@ -16,6 +16,7 @@ from benchsuite.scenario.flags import parse_help
 HELP = Path(__file__).parents[2] / "fixtures" / "help" / "b10434.txt"
 MORE = """
 -hft,  --hf-token TOKEN                 Hugging Face access token
+-mu,   --model-url MODEL_URL            model download url
 --ssl-key-file FNAME                    path to file a PEM-encoded SSL private key
 """
 """Lines of the same help that the fixture leaves out."""
@@ -83,6 +84,23 @@ def test_what_is_ours_or_secret_is_left_out_and_said() -> None:
     ]
     assert "xyz" not in repr(found)
     assert "hf_t" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://me:pw12@h/m.gguf", False),
+        ("https://h/m.gguf?token=pw12", False),
+        ("https://h/m.gguf?X-Amz-Signature=pw12&x=1", False),
+        ("https://h/m.gguf?download=true", True),
+    ],
+)
+def test_urls_with_secrets_are_left_out(url: str, kept: bool) -> None:
+    """Of flags and of variables; others are taken over."""
+    found = _read("-mu", url, PROXY=url)
+    assert ("model-url" in found.flags) is kept
+    assert ("PROXY" in found.env) is kept
+    assert "pw12" not in repr(found)
 
 
 @pytest.mark.parametrize(

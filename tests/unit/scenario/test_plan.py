@@ -41,8 +41,15 @@ gates:
 """
 
 
+MORE = """
+-hft,  --hf-token TOKEN                 Hugging Face access token
+-mu,   --model-url MODEL_URL            model download url
+"""
+"""Lines of the same help that the fixture leaves out."""
+
+
 def table() -> FlagTable:
-    return parse_help(HELP.read_text(), "llama-server b10434")
+    return parse_help(HELP.read_text() + MORE, "llama-server b10434")
 
 
 def scenario(text: str = TEXT) -> Scenario:
@@ -132,6 +139,13 @@ def test_a_server_always_gets_a_context() -> None:
         ),
         (deployment(), [("kvu", "false")], "--set kv-unified: variant 'U' sets this flag itself"),
         (deployment(), [("host", "0.0.0.0")], "flag 'host' is set by benchsuite"),
+        (
+            deployment(flags={"hf-token": "hf_1"}),
+            [],
+            "flag 'hf-token' is not taken: it is a secret",
+        ),
+        (deployment(), [("hft", "hf_1")], "flag 'hf-token' is not taken"),
+        (deployment(), [("mu", "https://u:p@h/m")], "flag 'model-url' holds a URL with a secret"),
         (deployment(flags={"model": "x"}), [], "flag 'model' is set by benchsuite: name the model"),
         (
             deployment(flags={"np": "2", "parallel": "2"}),
@@ -421,9 +435,15 @@ def test_needs_of_running_servers_are_known_by_any_spelling(parallel: str, conte
     assert {"parallel", "ctx-size"} <= set(plan(text).needs)
 
 
+def test_a_variable_that_the_build_does_not_read_is_refused() -> None:
+    """It would be passed over without a word, as a mistyped one is."""
+    with pytest.raises(FlagError, match="reads no variable 'LLAMA_ARG_N_PARALEL'; did you mean 'L"):
+        plan(where=deployment(env={"LLAMA_ARG_N_PARALEL": "4"}))
+
+
 def test_flags_in_a_deployments_environment_count_as_its_flags() -> None:
     """The server reads them, so they beat a scenario's default, and may contradict its needs."""
-    env = {"LLAMA_ARG_CACHE_RAM": "512", "LLAMA_ARG_NO_MMAP": "1", "OMP_NUM_THREADS": "2"}
+    env = {"LLAMA_ARG_CACHE_RAM": "512", "LLAMA_ARG_NO_KV_OFFLOAD": "1", "OMP_NUM_THREADS": "2"}
     assert first(where=deployment(env=env)).flags["cache-ram"] == "512"
     both = deployment(env=env, flags={"cram": "64"})
     assert first(where=both).flags["cache-ram"] == "64"

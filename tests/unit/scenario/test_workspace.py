@@ -8,7 +8,8 @@ import pytest
 
 from benchsuite.errors import ConfigError, ScenarioError, UsageError
 from benchsuite.model.deployment import Deployment, Observe
-from benchsuite.scenario.config import find_config, line_of
+from benchsuite.scenario.config import find_config
+from benchsuite.scenario.toml_bounds import line_of
 from benchsuite.scenario.workspace import (
     Workspace,
     load_workspace,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchsuite.server.guard import Guard
+from benchsuite.server.processes import started_at
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no guard on Windows")
 
@@ -94,6 +95,89 @@ def test_a_killed_guard_is_replaced_and_knows_all_groups(
     assert guard.pid != first.pid
     lose(guard)
     assert sleeper.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="marks are read from /proc")
+def test_what_has_no_mark_yet_as_the_pipe_closes_is_killed_too() -> None:
+    """While a program replaces another its environment reads as empty, after its files are shut."""
+    guard = Guard()
+    name, mark = next(iter(guard.environment.items()))
+    env = {name: value for name, value in os.environ.items() if name not in guard.environment}
+    late = ["sh", "-c", f"sleep 0.05; exec env {name}={mark} sleep 300"]
+    process = subprocess.Popen(late, env=env, start_new_session=True)
+    try:
+        lose(guard)
+        assert process.wait(5) == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the second guard watches a pidfd")
+def test_a_second_guard_is_left_where_the_first_is_killed_with_us() -> None:
+    """It kills what carries the mark, once we have gone too."""
+    program = (
+        "import os, psutil, signal, subprocess\n"
+        "from benchsuite.server.guard import Guard\n"
+        "guard = Guard()\n"
+        "guard.expect()\n"
+        "env = {**os.environ, **guard.environment}\n"
+        "sleeper = subprocess.Popen(['sleep', '300'], env=env, process_group=0)\n"
+        "guard.register(sleeper.pid)\n"
+        "while not psutil.Process(guard.pid).children():\n"
+        "    pass\n"
+        "print(sleeper.pid, flush=True)\n"
+        "os.kill(guard.pid, signal.SIGKILL)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=30)
+    pid = int(told.stdout)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and _lives(pid):
+        time.sleep(0.02)
+    assert not _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def _told(guard: Guard, pid: int, started: str | None) -> None:
+    assert started is not None
+    guard.add_process(pid, started)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="starts are read from /proc")
+def test_told_processes_are_killed_when_the_pipe_closes(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    """They have left the group and shed the mark; a successor knows them too."""
+    guard = Guard()
+    first = guard._process
+    assert first is not None
+    _told(guard, sleeper.pid, started_at(sleeper.pid))
+    first.kill()
+    first.wait()
+    guard.register(2**22 + 1)
+    lose(guard)
+    assert sleeper.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="starts are read from /proc")
+@pytest.mark.parametrize("why", ["dropped", "of another start"])
+def test_processes_that_ended_are_not_killed(sleeper: subprocess.Popen[bytes], why: str) -> None:
+    """Their numbers may belong to others by then."""
+    guard = Guard()
+    started = started_at(sleeper.pid)
+    assert started is not None
+    _told(guard, sleeper.pid, started if why == "dropped" else "1")
+    if why == "dropped":
+        guard.drop_process(sleeper.pid, started)
+    lose(guard)
+    assert sleeper.poll() is None
 
 
 def test_it_ignores_what_ends_other_programs() -> None:

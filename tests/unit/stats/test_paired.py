@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchsuite.metrics.catalogue import Better
+from benchsuite.metrics.metric import Better
 from benchsuite.stats.paired import LOOKS, log_ratios, look
 from tests.unit.stats.published import SLEEP_1, SLEEP_2
 

@@ -15,7 +15,7 @@ import pytest
 from benchsuite.errors import ConfigError, UsageError
 from benchsuite.metrics.select import parse_selector
 from benchsuite.model.machine import MachineFinding, MachineReading, MachineState
-from benchsuite.model.record import Failure, Measurement, RunRecord
+from benchsuite.model.record import Failure, Measurement, RunRecord, Unmeasured
 from benchsuite.model.vectors import LogprobVectors, Position, VectorLine, pack_floats
 from benchsuite.model.verdict import GateResult, IssueResult, Verdict
 from benchsuite.store.accept import Accepted, accept
@@ -542,6 +542,22 @@ def test_missing_values_are_let_go_only_with_everything(record: RunRecord, folde
     with pytest.raises(UsageError, match="also fails on what is not being accepted: kv_mib"):
         take(run, folder, 'cached_tokens{session="A",turn="2"}', drop_missing=True)
     take(run, folder, drop_missing=True)
+
+
+def test_a_latency_that_could_not_be_told_this_time_keeps_its_baseline(
+    record: RunRecord, folder: Path
+) -> None:
+    """Tokens that came at one moment have no gaps: that is chance, and no loss to look into."""
+    labels = {"session": "A", "turn": "1"}
+    gap = Measurement("itl_ms", 1.5, "ms", "B", labels=labels)
+    take(replace(record, measurements=(*record.measurements, gap)), folder)
+    untold = Unmeasured("itl_ms", "B", "at one moment", "inconclusive", labels=labels)
+    done = take(replace(record, unmeasured=(untold,)), folder)
+    files = "".join(path.read_text() for path in folder.rglob("machine.*.json"))
+    assert "itl_ms" in files
+    assert done.kept >= 1
+    with pytest.raises(UsageError, match="did not measure: B itl_ms"):
+        take(record, folder)
 
 
 def test_a_gate_on_stored_vectors_is_mended_by_storing_new_ones(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from benchsuite.errors import ConfigError
-from benchsuite.metrics.catalogue import Scope
+from benchsuite.metrics.metric import Scope
 from benchsuite.model.record import Failure, Fingerprint, RunRecord
 from benchsuite.store.baselines import Baselines, baselines_of_record, load_baselines
 from benchsuite.store.records import read_record
@@ -354,3 +355,26 @@ def test_a_text_may_look_like_a_conflict(folder: Path) -> None:
     found = load(folder).of("numerics").file
     assert found is not None
     assert found.metrics["B"]['text{session="A",turn="1"}'][0].value == text.decode()
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["1e400", "-1e400", "1" + "0" * 5000, "NaN", "Infinity", "-Infinity", '"' + "9" * 10_000 + '"'],
+    ids=lambda text: text[:5],
+)
+@pytest.mark.parametrize("key", ["value", "quantum", "terms", "schema"])
+def test_a_number_that_is_none_is_refused(folder: Path, number: str, key: str) -> None:
+    """At its line, without quoting all of it."""
+    file = folder / "tiny/scenarioB/config.json"
+    text = file.read_text()
+    wrong = {
+        "value": text.replace("16.0", number, 1),
+        "quantum": text.replace("0.01", number, 1),
+        "terms": re.sub(r'"terms": \d+', f'"terms": {number}', text, count=1),
+        "schema": re.sub(r'"schema": \d+', f'"schema": {number}', text, count=1),
+    }[key]
+    assert wrong != text
+    file.write_text(wrong)
+    with pytest.raises(ConfigError, match=r"config\.json:\d+") as caught:
+        load(folder)
+    assert len(str(caught.value)) < 2000

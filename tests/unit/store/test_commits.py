@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchsuite.errors import ConfigError, MachineError
-from benchsuite.store import commits
+from benchsuite.regular import read_regular
+from benchsuite.store import commits, trees
 from benchsuite.store.commits import COMMIT_FILE, carried_out, commit, finish, pending
 from benchsuite.store.files import write_atomic
 from benchsuite.store.trees import FolderTree
@@ -128,10 +129,10 @@ def test_a_reader_that_is_overtaken_by_writers_looks_again(
 ) -> None:
     """Between its look at the journal and that at the files, two accepts may have ended."""
     left_behind(folder, monkeypatch)
-    real = Path.read_bytes
+    real = read_regular
     once = [True]
 
-    def read_bytes(path: Path) -> bytes:
+    def read_and_write(path: Path) -> bytes:
         data = real(path)
         if path.name == COMMIT_FILE and once:
             once.clear()
@@ -139,7 +140,7 @@ def test_a_reader_that_is_overtaken_by_writers_looks_again(
             commit(folder, {"s/a.json": b"newest"})
         return data
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(commits, "read_regular", read_and_write)
     assert pending(folder) is None
     assert FolderTree(folder).read("s/a.json") == b"newest"
 
@@ -211,17 +212,17 @@ def test_a_snapshot_is_taken_again_where_somebody_writes_meanwhile(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An accept between the reading of two files is not seen by halves."""
-    real = Path.read_bytes
+    real = read_regular
     once = [True]
 
-    def read_bytes(path: Path) -> bytes:
+    def read_and_write(path: Path) -> bytes:
         data = real(path)
         if path.name == "a.json" and once:
             once.clear()
             commit(folder, {"s/a.json": b"new", "s/b.txt": b"newer"})
         return data
 
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(trees, "read_regular", read_and_write)
     tree = FolderTree(folder).snapshot(every, "s")
     assert not once
     assert (tree.read("s/a.json"), tree.read("s/b.txt")) == (b"new", b"newer")

@@ -11,10 +11,13 @@
     plot.replaceChildren();
     const views = await Bokeh.embed.embed_item(JSON.parse(data.textContent), plot);
     for (const view of views.roots) {
-      if (view.model.toolbar === undefined) continue; // notifications are a root of their own
-      drawn.push(view);
-      const box = view.model.toolbar.tools.find((tool) => tool.type === "BoxZoomTool");
-      if (box && matchMedia("(pointer: fine)").matches) box.active = true;
+      const figures = view.model.toolbar === undefined ? view.child_views ?? [] : [view]; // panels
+      for (const one of figures) {
+        if (one.model.toolbar === undefined) continue; // notifications are a root of their own
+        drawn.push(one);
+        const box = one.model.toolbar.tools.find((tool) => tool.type === "BoxZoomTool");
+        if (box && matchMedia("(pointer: fine)").matches) box.active = true;
+      }
     }
     plot.dataset.drawn = "yes";
   }

@@ -219,7 +219,8 @@ def test_the_command_names_what_was_asked() -> None:
     server = pages.replace(run.launches[0].server, kind="binary", path="/opt/my server")
     launches = (pages.replace(run.launches[0], server=server),)
     keys = pages.replace(run.fingerprint, seed=7)
-    run = pages.replace(run, launches=launches, trials=3, fingerprint=keys)
+    run = pages.replace(run, launches=launches, trials=3, fingerprint=keys, duration="8 h")
     assert run_command(run) == (
-        "benchsuite run scenarioB -d tiny --server '/opt/my server' --trials 3 --seed 7"
+        "benchsuite run scenarioB -d tiny --server '/opt/my server' --trials 3 --seed 7 "
+        "--duration '8 h'"
     )
