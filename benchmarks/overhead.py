@@ -37,11 +37,11 @@ RUN = [sys.executable, "-m", "benchsuite", "run", "scenarioB", "--quiet"]
 def _record_tape(path: Path, extra: Sequence[str]) -> None:
     """Run the scenario once in this process and keep every command and request but /health."""
     from benchsuite.cli.main import run_command_line
-    from benchsuite.client.api import LlamaClient
+    from benchsuite.client.exchange import Exchanges
     from benchsuite.server import launch as launching
 
     tape: list[dict[str, Any]] = []
-    exchange, start = LlamaClient._exchange, launching._start
+    exchange, start = Exchanges.exchange, launching._start
 
     def recording_start(command: Sequence[str], environment: Any, log: int) -> Any:
         words = list(command)
@@ -51,7 +51,7 @@ def _record_tape(path: Path, extra: Sequence[str]) -> None:
 
     @asynccontextmanager
     async def recording_exchange(
-        self: LlamaClient, method: str, path: str, payload: Any = None, stamps: Any = None
+        self: Exchanges, method: str, path: str, payload: Any = None, stamps: Any = None
     ) -> AsyncIterator[Any]:
         if path != "/health":
             body = None if payload is None else json.dumps(payload)
@@ -59,12 +59,12 @@ def _record_tape(path: Path, extra: Sequence[str]) -> None:
         async with exchange(self, method, path, payload, stamps) as response:
             yield response
 
-    LlamaClient._exchange = recording_exchange  # type: ignore[method-assign]  # for this tape only
+    Exchanges.exchange = recording_exchange  # type: ignore[method-assign]  # for this tape only
     launching._start = recording_start
     try:
         code = run_command_line(["run", "scenarioB", "--quiet", *extra])
     finally:
-        LlamaClient._exchange = exchange  # type: ignore[method-assign]  # put back
+        Exchanges.exchange = exchange  # type: ignore[method-assign]  # put back
         launching._start = start
     if code != 0:
         raise SystemExit(f"scenarioB exits with {code}: no tape of a passing run")
