@@ -33,7 +33,8 @@ import sys
 import time
 
 _LINGER_S = 1.0  # how long we look again after a parent's death, for a child that is being made
-_EXEC_S = 0.2  # so much longer: where one program replaces another, its environment reads as empty
+_EXEC_S = 0.2  # so long after the last find: while a program replaces another, it has no mark
+_MOST_S = 1.0  # for that, whatever is found
 _PAUSE_S = 0.02  # between looks
 _LOOKS = 5  # at least
 _COMMAND_PAUSES_S = (0.0, 1.0, 3.0)  # before each time that the commands are run
@@ -68,12 +69,13 @@ def _kill_process(told: bytes) -> None:
             pass
 
 
-def _kill_marked(mark: bytes) -> None:
-    """Kill the processes that were started with `mark` in their environment; Linux only."""
+def _kill_marked(mark: bytes) -> bool:
+    """Kill what was started with `mark` in its environment; whether there was any. Linux only."""
+    any_found = False
     try:
         names = os.listdir("/proc")  # noqa: PTH208  # pathlib costs more than all the rest
     except OSError:
-        return
+        return False
     for name in names:
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -88,10 +90,12 @@ def _kill_marked(mark: bytes) -> None:
         finally:
             os.close(handle)
         if found:
+            any_found = True
             try:  # noqa: SIM105  # as above
                 os.kill(int(name), signal.SIGKILL)
             except OSError:
                 pass
+    return any_found
 
 
 def _read_all(handle: int) -> bytes:
@@ -205,17 +209,22 @@ def _look_on(mark: bytes) -> None:
     while time.monotonic() < until and not poll.poll(0):
         _kill_marked(mark)
         select.select([], [], [], _PAUSE_S)
-    _look(mark, _EXEC_S)
+    _look(mark, _EXEC_S, _MOST_S)
 
 
-def _look(mark: bytes, seconds: float) -> None:
-    """Kill what is marked, for so long, and some times at least, should we be held up ourselves."""
-    until = time.monotonic() + seconds
+def _look(mark: bytes, quiet_s: float, most_s: float) -> None:
+    """Kill what is marked until there was none for so long, and no longer than `most_s`.
+
+    It looks some times at least, should we be held up ourselves.
+    """
+    began = seen = time.monotonic()
     looks = 0
     while True:
-        _kill_marked(mark)
+        found = _kill_marked(mark)
         looks += 1
-        if looks >= _LOOKS and time.monotonic() >= until:
+        now = time.monotonic()
+        seen = now if found else seen
+        if looks >= _LOOKS and (now - seen >= quiet_s or now - began >= most_s):
             return
         select.select([], [], [], _PAUSE_S)
 
@@ -264,7 +273,7 @@ def _stand_behind(pipe: int, parent: int, mark: bytes) -> None:
     for process in processes:
         _kill_process(process)
     _run_for_all(commands, mark)
-    _look(mark, _LINGER_S)
+    _look(mark, _LINGER_S, _LINGER_S)
 
 
 def _tell(second: int, lines: list[bytes]) -> None:

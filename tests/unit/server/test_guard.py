@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchsuite.server import guard_process
 from benchsuite.server.guard import Guard
 from benchsuite.server.processes import started_at
 
@@ -111,6 +113,26 @@ def test_what_has_no_mark_yet_as_the_pipe_closes_is_killed_too() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize(
+    ("finds_until", "left"), [(0.0, 0.2), (0.15, 0.35), (0.5, 0.7), (9.0, 1.0)]
+)
+def test_the_guard_looks_on_until_it_was_quiet(
+    monkeypatch: pytest.MonkeyPatch, finds_until: float, left: float
+) -> None:
+    """For 0.2 s, counted from the last find, and for a second at most."""
+    now = 0.0
+
+    def pause(*_: object) -> None:
+        nonlocal now
+        now += 0.02
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(select, "select", pause)
+    monkeypatch.setattr(guard_process, "_kill_marked", lambda _: 0 < now <= finds_until)
+    guard_process._look(b"", 0.2, 1.0)
+    assert now == pytest.approx(left, abs=0.03)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the second guard watches a pidfd")
