@@ -138,8 +138,8 @@ def _median(tally: Tally, name: str) -> tuple[float | None, str]:
 def _median_doubt(load: Load, name: str) -> str:
     """Why a median cannot be told; empty where it can.
 
-    Because the client fell behind, or for requests that brought nothing: as of the quantile 0.5,
-    where the interval's upper end lies among them.
+    Because the client fell behind or tokens came at one moment, or for requests that brought
+    nothing: as of the quantile 0.5, where the interval's upper end lies among them.
     """
     tally = load.tally
     if tally.fell_behind and not (load.embeds and name in OF_TOKENS):
@@ -147,6 +147,8 @@ def _median_doubt(load: Load, name: str) -> str:
     spans, lacking = tally.spans[name], tally.lacking(name)
     if load.embeds and name in OF_TOKENS:
         return ""
+    if tally.pace_doubt(name) and len(spans):
+        return f"{tally.pace_doubt(name)}, and nobody knows their pace"
     if not lacking or not len(spans):
         return ""
     count = len(spans) + lacking

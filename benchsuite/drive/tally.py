@@ -21,6 +21,9 @@ _BEHIND_NS = 100_000_000
 _BEHIND_SHARE = 0.01
 """From this share of replies on."""
 
+_AT_ONCE_SHARE = 0.1
+"""The pace of a load is known where that of all but this share of its replies is."""
+
 SPANS = ("ttft_ms", "e2e_ms", "tpot_ms", "itl_ms", "wait_ms", "ttft_from_due_ms", "e2e_from_due_ms")
 """Spans of time, by metric."""
 
@@ -78,6 +81,8 @@ class Tally:
         late_after: Requests after warm-up that were sent too late.
         held_up_after: Replies after warm-up of which bytes were left in the socket.
         behind_after: Replies after warm-up that we looked at too late, those with them.
+        at_once_after: By metric of `OF_REPLIES`, replies after warm-up of which it is not known,
+            since their tokens came at one moment.
         held: How long a cap of the rate held them.
     """
 
@@ -103,6 +108,7 @@ class Tally:
         self.held = Spans()
         self.held_up_after = 0
         self.behind_after = 0
+        self.at_once_after = dict.fromkeys(OF_REPLIES, 0)
         self._sums = dict.fromkeys(COUNTS, 0)
         self._untold: set[str] = set()  # counts that some reply lacks
         self._waits_untold = 0  # of failed requests after warm-up
@@ -125,15 +131,18 @@ class Tally:
 
         A request without a reply never ended, and one without a token never came to its first. It
         has waited before it was sent, as any other; only where nobody knows how long, that counts.
+        Tokens that came at one moment may have been made at any pace.
         """
         if name == "wait_ms":
             return self._waits_untold
         if name in OF_REPLIES:
-            return 0
+            return self.at_once_after[name] if name == "tpot_ms" else 0
         return self.failed_after + (self.tokenless_after if name in OF_FIRST else 0)
 
     def lacking_words(self, name: str) -> str:
-        """What those requests did not bring: `reply`, `token` or `reply or token`."""
+        """What those requests did not bring: `reply`, `token`, `reply or token`, `pace`."""
+        if name in OF_REPLIES:
+            return "pace (tokens at one moment)"
         if name not in OF_FIRST or not self.tokenless_after:
             return "reply"
         return "reply or token" if self.failed_after else "token"
@@ -167,6 +176,16 @@ class Tally:
         """
         few = not self.held_up_after and self.behind_after <= _BEHIND_SHARE * self.served_after
         return 0 if few else self.behind_after
+
+    def pace_doubt(self, name: str) -> str:
+        """Why a metric of `OF_REPLIES` cannot be told; empty where it can, also without a few.
+
+        The replies that tell theirs may be unlike those whose tokens came at one moment.
+        """
+        untold = self.at_once_after.get(name, 0)
+        if untold <= _AT_ONCE_SHARE * self.served_after:
+            return ""
+        return f"the tokens of {untold} of {self.served_after} replies came at one moment"
 
     def sending(self, late_ns: int, *, warm_up: bool) -> None:
         """Take a request that is about to be sent.
@@ -208,9 +227,11 @@ class Tally:
             span_ns = stamps.last_token_ns - stamps.first_token_ns
             if tokens is not None and tokens > 1 and span_ns > 0:
                 spans["tpot_ms"].add(span_ns // (tokens - 1))
-        between = spans["itl_ms"]
-        for gap in gaps_ns(reply):
-            between.add(gap)
+        gaps = gaps_ns(reply)
+        for gap in gaps:
+            spans["itl_ms"].add(gap)
+        self.at_once_after["tpot_ms"] += _is_at_once(reply)
+        self.at_once_after["itl_ms"] += _has_untold_gaps(reply, gaps)
 
     def refuse(
         self,
@@ -295,16 +316,16 @@ def _meets(objective: Objective, reply: Reply, due_ns: int) -> bool:
     match objective.metric:
         case "itl_ms":
             gaps = sorted(gaps_ns(reply))
-            if not gaps and tokens is not None and tokens > 1 and not reply.copies:
+            if _has_untold_gaps(reply, gaps):
                 return False
             if gaps:
                 rank = math.ceil(float(objective.quantile or 1) * len(gaps) - 1e-9)
                 span_ns = gaps[max(1, rank) - 1]
         case "tpot_ms":
+            if _is_at_once(reply):
+                return False
             if stamps.first_token_ns and tokens is not None and tokens > 1:
                 span_ns = (stamps.last_token_ns - stamps.first_token_ns) / (tokens - 1)
-                if not span_ns:
-                    return False
         case "ttft_ms" | "ttft_from_due_ms":
             if not stamps.first_token_ns:
                 return False
@@ -315,3 +336,16 @@ def _meets(objective: Objective, reply: Reply, due_ns: int) -> bool:
         case _:
             span_ns = stamps.end_ns - stamps.sent_ns
     return span_ns <= objective.limit * 1e6
+
+
+def _is_at_once(reply: Reply) -> bool:
+    """Whether its tokens came at one moment, several of them."""
+    stamps, tokens = reply.stamps, reply.output_tokens
+    several = bool(stamps.first_token_ns) and tokens is not None and tokens > 1
+    return several and stamps.last_token_ns <= stamps.first_token_ns
+
+
+def _has_untold_gaps(reply: Reply, gaps: Sequence[int]) -> bool:
+    """Whether there were gaps between its tokens, and none is known."""
+    tokens = reply.output_tokens
+    return not gaps and tokens is not None and tokens > 1 and not reply.copies

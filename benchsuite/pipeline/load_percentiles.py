@@ -37,6 +37,8 @@ def measure_percentiles(load: Load, variant: str, trial: int) -> list[Measuremen
             continue
         if load.embeds and name in OF_TOKENS:
             continue
+        if tally.pace_doubt(name):
+            continue  # the median says why
         lacking = _Lacking(tally.lacking(name), tally.lacking_words(name))
         found += _all_of(name, tally.spans[name], lacking, load.labels, variant, trial)
     none = _Lacking(0, "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from benchsuite.collect.load import held_back_ms
 from benchsuite.collect.requests import CLIENT_CLOCK
 from benchsuite.drive.served import Stage
+from benchsuite.drive.spans import Spans
 from benchsuite.drive.sweep import stage_name
 from benchsuite.metrics.catalogue import CATALOGUE
 from benchsuite.model.load import Objective, StageSummary, StageVerdict, SweepSummary
@@ -186,7 +188,7 @@ class SweepClimber:
             return (
                 f"{over}; the levels above were not driven"
                 if stopped
-                else (over or "all levels were driven")
+                else (over or self._all_driven())
             )
         if search.worst is None:
             return f"{search.high:g} is the highest level asked for, and it met the objectives"
@@ -195,6 +197,10 @@ class SweepClimber:
             missed = f"the objectives were not surely met at {search.worst:g}"
         found = f"{search.best:g} met them" if search.best else "no level met the objectives"
         return ", ".join(filter(None, (over, missed, found)))
+
+    def _all_driven(self) -> str:
+        ours = f"; our own client limited {len(self._ours)} of them" if self._ours else ""
+        return f"all levels were driven{ours}"
 
     def _warnings(self) -> tuple[str, ...]:
         said = []
@@ -303,6 +309,9 @@ def _judge(objective: Objective, stage: Stage) -> tuple[StageVerdict, str]:
             return "uncertain", "no request ended after the warm-up"
         share = failed / ended
         return ("met" if share <= objective.limit else "not met"), f"{failed} of {ended} requests"
+    pace_doubt = tally.pace_doubt(objective.metric)
+    if pace_doubt:
+        return "uncertain", pace_doubt
     spans = tally.spans[objective.metric]
     late, said = failed, []
     if failed:
@@ -313,14 +322,19 @@ def _judge(objective: Objective, stage: Stage) -> tuple[StageVerdict, str]:
     if objective.metric == "itl_ms" and tally.served_after:
         # so many gaps as served requests have on average, so that its share is one of requests
         late = max(late, -(-failed * len(spans) // tally.served_after))
-    verdict, why = quantile_meets(
-        objective.quantile,
-        objective.limit,
-        len(spans),
-        late,
-        lambda rank: spans.at_rank(rank) / _NS_PER_MS,
-    )
+    at_rank = partial(_ms_at, spans)
+    verdict, why = quantile_meets(objective.quantile, objective.limit, len(spans), late, at_rank)
+    untold = tally.lacking("tpot_ms") if objective.metric == "tpot_ms" else 0
+    if untold:  # at whatever pace they were made
+        late += untold
+        other, _ = quantile_meets(objective.quantile, objective.limit, len(spans), late, at_rank)
+        verdict = verdict if verdict == other else "uncertain"
+        said.append(f"the tokens of {untold} replies came at one moment")
     return verdict, ", ".join((why, *said))
+
+
+def _ms_at(spans: Spans, rank: int) -> float:
+    return spans.at_rank(rank) / _NS_PER_MS
 
 
 def _open_saturation(stage: Stage) -> str:

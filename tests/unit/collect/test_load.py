@@ -91,6 +91,27 @@ def test_tokens_that_came_at_one_moment_have_no_pace() -> None:
         assert tally.good == 1
 
 
+@pytest.mark.parametrize(("at_once", "told"), [(1, True), (2, False)])
+def test_a_pace_that_many_replies_do_not_tell_is_unknown(at_once: int, *, told: bool) -> None:
+    """Of more than a tenth: those that tell theirs may be unlike them."""
+    whole = with_stamps(one(10, 20), last_token_ns=10 * MS)
+    whole = msgspec.structs.replace(
+        whole, reply=msgspec.structs.replace(whole.reply, token_ns=(10 * MS,) * 4)
+    )
+    load = brought(*[whole] * at_once, *[one(10, 20)] * (10 - at_once), wall_ms=1_000)
+    measured, unmeasured = measure_load(load, "B", 1)
+    values = {m.name: m for m in measured}
+    assert ("tpot_ms" in values) is told
+    assert ("itl_ms" in values) is told
+    if told:
+        assert "1 without a pace (tokens at one moment) taken for later" in values["tpot_ms"].source
+    else:
+        reasons = {u.name: (u.outcome, u.reason) for u in unmeasured}
+        words = "the tokens of 2 of 10 replies came at one moment, and nobody knows their pace"
+        assert reasons == dict.fromkeys(("tpot_ms", "itl_ms"), ("inconclusive", words))
+        assert not {"tpot_ms", "itl_ms"} & {p.name for p in measure_percentiles(load, "B", 1)}
+
+
 def test_sums_rates_and_medians() -> None:
     """Over all that were served; an even number has its median between the middle two."""
     load = brought(one(10, 20), one(30, 40), one(20, 30), one(40, 90), wall_ms=2_000)

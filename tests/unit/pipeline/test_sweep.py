@@ -175,6 +175,7 @@ def test_what_our_client_cannot_follow_is_laid_to_no_server(goals: tuple[Objecti
     words = "our own client was the limit: it took 99% of a core"
     assert [words in one.why for one in kept[0].stages] == [False, False, True, True, True]
     assert any(words in one for one in kept[0].warnings)
+    assert kept[0].ended == "all levels were driven; our own client limited 3 of them"
     whole = {one.name: one for one in found if "stage" not in one.labels}
     for name in ("highest_load", "knee_load"):
         one = whole[name]
@@ -280,6 +281,20 @@ def test_a_reply_without_a_token_misses_the_time_to_the_first() -> None:
     assert good == 200.0
     whole = Objective("e2e_ms", "0.95", 250.0)
     assert verdict_of(whole, judged(tally))[0] == "met"
+
+
+@pytest.mark.parametrize("metric", ["tpot_ms", "itl_ms"])
+@pytest.mark.parametrize("at_once", [900, 80])
+def test_a_pace_that_many_replies_do_not_tell_is_uncertain(metric: str, at_once: int) -> None:
+    """Met by those that tell theirs; of `tpot_ms`, with one value a reply, 80 of 1,000 decide."""
+    goal = Objective(metric, "0.95", 250.0)
+    tally = Tally(objectives=[goal])
+    fill(tally, 1000 - at_once, (MS, 2 * MS))
+    fill(tally, at_once, (MS, MS))
+    verdict, why, good = verdict_of(goal, judged(tally))
+    assert verdict == ("met" if (metric, at_once) == ("itl_ms", 80) else "uncertain"), why
+    assert ("came at one moment" in why) is (verdict == "uncertain")
+    assert good == 1000 - at_once
 
 
 def test_a_stage_without_a_request_is_not_laid_to_the_client() -> None:
