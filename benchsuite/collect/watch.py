@@ -12,6 +12,7 @@ import msgspec
 
 from benchsuite.client.api import LlamaClient
 from benchsuite.collect.client_health import LATE_SHARE, ClientHealth, server_cores
+from benchsuite.collect.counter_check import CounterCheck
 from benchsuite.collect.excess import MOST_COMPARED, measure_excess
 from benchsuite.collect.explain import Asked
 from benchsuite.collect.launch_medians import launch_medians
@@ -20,18 +21,11 @@ from benchsuite.collect.load import measure_load, nothing_sent, summarise_load
 from benchsuite.collect.load_seen import MOST_KEPT, LoadSeen, kept_of_load
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.memory_growth import Growth
-from benchsuite.collect.reconcile import (
-    Totals,
-    contradiction_in,
-    contradictions_with_counters,
-    is_counted,
-    totals_of,
-)
+from benchsuite.collect.reconcile import Totals, contradiction_in, totals_of
+from benchsuite.collect.request_lines import RequestLines
 from benchsuite.collect.requests import measure_copies, measure_reply, of_no_log
-from benchsuite.collect.restarts import counters_fell
 from benchsuite.collect.server_samples import ServerSampler
 from benchsuite.collect.slot_tasks import SlotTasks
-from benchsuite.collect.slots import contradiction_with_log, slot_of, timings_of
 from benchsuite.collect.snapshots import Blind, Snapshots
 from benchsuite.collect.speed_trend import SpeedTrends
 from benchsuite.collect.statuses import measure_status
@@ -42,7 +36,8 @@ from benchsuite.model.load import LoadSummary, SweepSummary
 from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.store.records import Keep
 
-_LOG_WAIT_SECONDS = 1.0
+_FREED_SECONDS = 1.0
+"""A slot is freed just after its reply."""
 BAD_REQUEST = 400
 """Refused before its prompt was evaluated: it leaves nothing in a slot."""
 _MOST_ASKED = MOST_KEPT
@@ -92,20 +87,15 @@ class Watch:
         self._client = client
         self._variant = variant
         self._trial = trial
-        self._log = log
+        self._has_log = log is not None
+        self._lines = RequestLines(log)
         self._keep = keep
         self._owned = owned
-        self._counters: dict[str, float] | None = None
+        self._counters = CounterCheck(client, self._keep_counters)
         self._slot_count = slots
-        self._seen_timings = 0
-        self._passed_over = 0  # requests whose timing lines may still come, or were not read
-        self._seen_events = 0
         self._foreign: str | None = None
         self._told = False  # whether counts were turned inconclusive
         self._lost = ""  # a request that failed after it may have been evaluated
-        # Whether requests before broke off: what was evaluated of them is sometimes counted only
-        # after their error was answered (11549: 35 tokens with the next reply, on a busy machine).
-        self._broke_off = False
         self.measurements: list[Measurement] = []
         self.unmeasured: list[Unmeasured] = []
         self.warnings: list[str] = []
@@ -144,19 +134,10 @@ class Watch:
             self._sampling.append(asyncio.ensure_future(self._snapshots.sampler.run()))
         self._sampling.append(asyncio.ensure_future(self._server.run()))
         self._health.start()
-        self._counters = await self._client.metrics()
-        if self._counters is None:
-            self.warnings.append("/metrics is off: counts were not checked against it")
-        elif not is_counted(self._counters):
-            self.warnings.append(
-                "/metrics has none of the counters that replies add up to: counts were not checked "
-                "against it"
-            )
+        uncounted = await self._counters.begin()
+        self.warnings += [uncounted] if uncounted else []
         await self._check_busy([])
-        if self._log is not None:
-            self._log.poll()
-            self._seen_timings = len(self._log.reader.timings)
-            self._seen_events = len(self._log.reader.events)
+        self._lines.begin()
 
     @property
     def foreign(self) -> bool:
@@ -254,7 +235,7 @@ class Watch:
                 other than the one asked for has served; or it is not healthy after an error.
         """
         batch = [one for one in settled if isinstance(one, Served)]
-        self._passed_over += len(settled) - len(batch)
+        self._lines.pass_over(len(settled) - len(batch))
         slots = await self._slots(batch)
         for served, slot in zip(batch, slots, strict=True):
             if served.measured:
@@ -281,14 +262,13 @@ class Watch:
             self.measurements += measured
             self.unmeasured += unmeasured
         failed = [one for one in settled if isinstance(one, Refused)]
-        totals = None if failed or self._broke_off else totals_of([one.reply for one in batch])
-        self._broke_off = any(one.status != BAD_REQUEST for one in failed)
-        await self._check_counters(totals, settled[-1].words if settled else "nothing")
+        totals = None if failed else totals_of([one.reply for one in batch])
+        broke_off = any(one.status != BAD_REQUEST for one in failed)
+        last = settled[-1].words if settled else "nothing"
+        await self._check_counters(totals, last, broke_off=broke_off)
         await self._check_busy(_slots_used(batch, slots) + [None] * (len(settled) - len(batch)))
         await self._check_health(failed)
-        if self._log is not None:
-            self._log.poll()  # keeps the events of each step
-            self._seen_events = len(self._log.reader.events)
+        self._lines.end_step()
 
     async def loaded(self, load: Load) -> None:
         """Settle a load step: its measurements, and what its requests leave open.
@@ -318,16 +298,11 @@ class Watch:
             self.warnings += seen.warnings
         self.loads.append(summarise_load(load, capped=self._client.is_paced))
         self.warnings += self.loads[-1].warnings
-        if seen.failed:
-            self._counters = await self._client.metrics() or self._counters
-        elif seen.served:
-            totals = None if self._broke_off else seen.totals
-            await self._check_counters(totals, f"load {load.name}")
-        self._broke_off = bool(seen.failed)
+        if seen.failed or seen.served:
+            totals = None if seen.failed else seen.totals
+            await self._check_counters(totals, f"load {load.name}", broke_off=bool(seen.failed))
         await self._check_busy(_slots_used(last, slots) + [None] * seen.unknown)
-        if self._log is not None:
-            self._log.poll()  # keeps the events of each step
-            self._seen_events = len(self._log.reader.events)
+        self._lines.end_step()
 
     def cut(self, load: Load, so_far: Sequence[str]) -> None:
         """Keep how far a load came that an interruption or a fault has ended.
@@ -351,10 +326,8 @@ class Watch:
         """Begin anew with a fresh process: its counters, and slots that hold nothing."""
         self.asked.clear()
         self.growth.restarted()
-        self._counters = await self._client.metrics()
-        if self._log is not None:
-            self._log.poll()
-            self._seen_timings = len(self._log.reader.timings)
+        await self._counters.begin()
+        self._lines.begin()
 
     async def snapshot(self, name: str) -> None:
         """Read memory now, labelled `at="NAME"`."""
@@ -456,7 +429,7 @@ class Watch:
         )
         self.measurements.extend(measured)
         self.unmeasured.extend(self._of_log(unmeasured))
-        evaluations, why = await self._evaluations(served)
+        evaluations, why = await self._lines.evaluations_of(served)
         name, labels = "prompt_evaluations", served.labels
         if evaluations is None:
             missing = Unmeasured(name, self._variant, why, trial=self._trial, labels=labels)
@@ -470,57 +443,13 @@ class Watch:
         )
 
     def _of_log(self, unmeasured: list[Unmeasured]) -> list[Unmeasured]:
-        unseen = self._log is None and not self._owned
+        unseen = not self._has_log and not self._owned
         return [of_no_log(one) for one in unmeasured] if unseen else unmeasured
 
-    async def _evaluations(self, served: Served) -> tuple[int | None, str]:
-        """How many slots evaluated the prompt of a request, or why that is not known."""
-        if self._log is None:
-            return None, "only the log tells, and this server's cannot be seen"
-        if not served.alone:
-            return None, "other requests were under way"
-        deadline = time.monotonic() + _LOG_WAIT_SECONDS
-        self._log.poll()
-        while not timings_of(served.reply, self._log.reader.timings):  # printed after its prompt
-            if time.monotonic() > deadline:
-                return None, "the log has no timings of it"
-            await asyncio.sleep(0.005)
-            self._log.poll()
-        events = self._log.reader.events
-        if self._seen_events > len(events):
-            return None, "the log grew too long within one step"
-        found = sum(
-            event.kind == "new_prompt"
-            and event.numbers.get("n_tokens") == served.reply.prompt_tokens
-            for event in events[self._seen_events :]
-        )
-        return (found, "") if found else (None, "the log has no 'new prompt' line of it")
-
     async def _slots(self, batch: Sequence[Served]) -> list[int | None]:
-        slots: list[int | None] = [served.reply.slot for served in batch]
-        if self._log is None or None not in slots:
-            self._passed_over += len(batch)
-            return slots
-        deadline = time.monotonic() + _LOG_WAIT_SECONDS
-        pause = 0.0005
-        while True:
-            self._log.poll()
-            timings = self._log.reader.timings
-            # the reader drops the oldest half of very many; then all that are left are looked at
-            fresh = timings[self._seen_timings if self._seen_timings <= len(timings) else 0 :]
-            for i, served in enumerate(batch):
-                if slots[i] is None:
-                    slots[i] = slot_of(served.reply, fresh)
-            if None not in slots or time.monotonic() > deadline:
-                break
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.02)
-        self._seen_timings = len(self._log.reader.timings)
-        if self._owned and len(batch) == 1 and None in slots and not self._passed_over:
-            problem = contradiction_with_log(batch[0].reply, fresh)
-            if problem is not None:
-                self._contradiction(f"{batch[0].words}: {problem}")
-        self._passed_over = sum(slot is None for slot in slots)  # whose lines may come late
+        slots, problem = await self._lines.slots_of(batch)
+        if problem is not None and self._owned:
+            self._contradiction(f"{batch[0].words}: {problem}")
         return slots
 
     async def _check_health(self, refused: Sequence[Refused]) -> None:
@@ -531,29 +460,23 @@ class Watch:
                 "since then /health no longer says that the server is ready"
             )
 
-    async def _check_counters(self, told: Totals | None, words: str) -> None:
-        """Hold the counters against what replies told; None where not all were answered."""
-        if self._counters is None:
-            return
-        before = self._counters
-        self._counters = await self._client.metrics() or before
-        self._keep("counters", variant=self._variant, trial=self._trial, counters=self._counters)
-        if told is None:
-            return  # how much was counted of a request that failed half-way is not told
-        problems = contradictions_with_counters(before, self._counters, told)
-        fell = None if self._owned else counters_fell(before, self._counters)
-        if fell is not None:
-            self.doubt(fell)
-        elif problems and self._owned:
-            self._contradiction(f"after {words}: {problems[0]}")
-        elif problems:
-            self.doubt(f"someone else uses this server: {problems[0]}")
+    async def _check_counters(self, told: Totals | None, words: str, *, broke_off: bool) -> None:
+        found = await self._counters.look(told, broke_off=broke_off)
+        if found.fell is not None and not self._owned:
+            self.doubt(found.fell)
+        elif found.problem is not None and self._owned:
+            self._contradiction(f"after {words}: {found.problem}")
+        elif found.problem is not None:
+            self.doubt(f"someone else uses this server: {found.problem}")
+
+    def _keep_counters(self, counters: dict[str, float]) -> None:
+        self._keep("counters", variant=self._variant, trial=self._trial, counters=counters)
 
     async def _check_busy(self, ours: Sequence[int | None]) -> None:
         """Look whether an attached server is at work though all of our requests were answered."""
         if self._owned or self._foreign is not None or self._under_way:
             return
-        deadline = time.monotonic() + _LOG_WAIT_SECONDS  # a slot is freed just after its reply
+        deadline = time.monotonic() + _FREED_SECONDS
         while True:
             slots = await self._client.slots()
             busy = [slot.id for slot in slots or () if slot.is_busy]
