@@ -17,7 +17,7 @@ from benchsuite.client.props import Props
 from benchsuite.collect.forensics import forensics
 from benchsuite.collect.log_follower import LogFollower
 from benchsuite.collect.log_memory import memory_measurements
-from benchsuite.collect.oom import OomKills, killer, read_oom_kills
+from benchsuite.collect.oom import OomKills, read_oom_kills
 from benchsuite.collect.requests import CLIENT_CLOCK
 from benchsuite.collect.requirements import other_model, unmet_requirements
 from benchsuite.collect.snapshots import Blind
@@ -36,6 +36,7 @@ from benchsuite.model.scenario import DamageStep, RestartStep, SourceMarkersStep
 from benchsuite.pipeline.analytic import analytic_measurements
 from benchsuite.pipeline.commanded import left_behind, refuse_left_behind, survival
 from benchsuite.pipeline.context import Outcome, RunContext, Target
+from benchsuite.pipeline.deaths import crashed_in_stop, end_soon, how_it_ended, with_killer
 from benchsuite.pipeline.facts import context_measurement, launched_facts, recorded_env
 from benchsuite.pipeline.failures import failure_of
 from benchsuite.pipeline.markers import measure_markers
@@ -43,7 +44,7 @@ from benchsuite.pipeline.models import served_model
 from benchsuite.pipeline.saved_slots import folder_for, saving
 from benchsuite.server.behind import Unseen
 from benchsuite.server.command import launch_command
-from benchsuite.server.ending import KILLER_UNKNOWN, describe_end
+from benchsuite.server.ending import describe_end
 from benchsuite.server.guard import Guard
 from benchsuite.server.launch import LaunchedServer, PortTakenError, launch
 from benchsuite.server.rpc import RpcServer
@@ -56,12 +57,6 @@ if TYPE_CHECKING:
     from benchsuite.drive.driver import OtherStep
 
 _PORT_TRIES = 5
-_DEATH_SECONDS = 0.5
-"""How long after a broken exchange the process may take to be gone."""
-_CLIENT_DEATH_SECONDS = 5.0
-"""The same for a command's client, which an engine tells of its container's end."""
-
-_CRASH_SIGNALS = frozenset({4, 6, 7, 8, 11})
 
 
 class LaunchDrive:
@@ -285,7 +280,7 @@ class LaunchDrive:
             await client.aclose()
         server = self._server or server  # another one after a restart
         if (end := server.poll()) is not None:
-            raise ServerCrashError(f"the server ended by itself: {_how(server, end, log)}")
+            raise ServerCrashError(f"the server ended by itself: {how_it_ended(server, end, log)}")
         if self._rpc is not None and self._rpc.poll() is not None:
             raise ServerCrashError("the RPC server ended by itself")  # `_explain` says how
 
@@ -348,9 +343,10 @@ class LaunchDrive:
         await client.aclose()  # a server waits for connections that are open
         end = server.stop(self._context.plan.limits.stop)
         log.poll()
-        if _crashed(end, log.facts()):
+        if crashed_in_stop(end, log.facts()):
+            how = how_it_ended(server, end, log)
             raise ServerCrashError(
-                f"the server crashed while it was stopped for a restart: {_how(server, end, log)}",
+                f"the server crashed while it was stopped for a restart: {how}",
                 hint=f"log: {server.log_path}",
             )
         refuse_left_behind(server)
@@ -404,17 +400,15 @@ class LaunchDrive:
         healthy = self._start_ms is not None
         asked = server is not None and server.asked  # its end is no news, as in a restart
         if server is not None and healthy and not asked and not isinstance(error, ServerLiedError):
-            end = await _ended_within(
-                server, _DEATH_SECONDS if server.behind is None else _CLIENT_DEATH_SECONDS
-            )
+            end = await end_soon(server)
             if end is not None:
                 error = ServerCrashError(
-                    f"the server died during {self._doing}: {_how(server, end, log)}",
+                    f"the server died during {self._doing}: {how_it_ended(server, end, log)}",
                     hint=f"log: {server.log_path}",
                 )
         if isinstance(error, ServerStartError | ServerCrashError):
             error = type(error)(
-                _name_killer(error.message, self._kills), where=error.where, hint=error.hint
+                with_killer(error.message, self._kills), where=error.where, hint=error.hint
             )
         if self._rpc is not None and (ended := self._rpc.poll()) is not None:
             error = ServerCrashError(
@@ -472,7 +466,7 @@ class LaunchDrive:
                 *_of_server(facts, self._start_ms, self._variant.name, self._trial),
             ]
             unmeasured += unread
-        if failure is None and end is not None and _crashed(end, log):
+        if failure is None and end is not None and crashed_in_stop(end, log):
             told = describe_end(end.exit_code, end.signal, log)
             failure = Failure(
                 "crash",
@@ -529,32 +523,3 @@ def _of_server(facts: ServerFacts, start_ms: float, variant: str, trial: int) ->
         context_measurement(facts, variant, trial),
     ]
     return [measurement for measurement in found if measurement is not None]
-
-
-async def _ended_within(server: LaunchedServer, seconds: float) -> ServerEnd | None:
-    deadline = time.monotonic() + seconds
-    while (end := server.poll()) is None:
-        if time.monotonic() > deadline:
-            return None
-        await asyncio.sleep(0.005)
-    return end
-
-
-def _how(server: LaunchedServer, end: ServerEnd, log: LogFollower | None) -> str:
-    if end.crash is not None and (end.how == "forced" or server.behind is not None):
-        return end.crash  # we killed it, and say why; or an engine told
-    if log is not None:
-        log.poll()
-    return describe_end(end.exit_code, end.signal, None if log is None else log.facts())
-
-
-def _name_killer(sentence: str, before: OomKills | None) -> str:
-    """The sentence with the sender of SIGKILL in it, where the kernel's counters tell one."""
-    if KILLER_UNKNOWN not in sentence:
-        return sentence
-    return sentence.replace(KILLER_UNKNOWN, killer(before) or KILLER_UNKNOWN)
-
-
-def _crashed(end: ServerEnd, log: LogFacts) -> bool:
-    """Whether stopping ended in a crash: a wrapper's own exit code or a forced stop is none."""
-    return end.how == "died" or end.signal in _CRASH_SIGNALS or log.crash is not None

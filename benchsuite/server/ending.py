@@ -14,6 +14,8 @@ from benchsuite.logform.facts import LogFacts
 from benchsuite.logform.reader import LogReader
 
 ILLEGAL_INSTRUCTION = 4
+CRASH_SIGNALS = frozenset({4, 6, 7, 8, 11})
+"""By which a program ends itself, or is ended for what it did."""
 
 _SIGNALS = {
     1: "hang-up",

@@ -30,7 +30,7 @@ from benchsuite.model.record import ServerEnd
 from benchsuite.redact import hide_in_file, new_key
 from benchsuite.scenario.templates import KEY_VARIABLE
 from benchsuite.server.behind import ServerBehind
-from benchsuite.server.ending import NO_REASON, describe_end, last_words, read_tail
+from benchsuite.server.ending import CRASH_SIGNALS, NO_REASON, describe_end, last_words, read_tail
 from benchsuite.server.environment import server_environment
 from benchsuite.server.guard import Guard
 from benchsuite.server.locate import ServerBinary
@@ -64,7 +64,6 @@ LOG_CAP_BYTES = 1024 * MIB
 _FORCE_S = 5.0  # for the kernel to end a killed process; longer means it hangs in a device
 _CONNECT_S = 1.0
 _TERM = 15
-_CRASH_SIGNALS = (4, 6, 7, 8, 11)
 
 
 class LaunchedServer:
@@ -437,7 +436,7 @@ def _is_crash(exit_code: int | None, signal: int | None) -> bool:
     Other exit codes are taken as they come: wrappers choose theirs, and llama-server leaves with
     1 when asked twice.
     """
-    by_wrapper = exit_code is not None and exit_code - 128 in _CRASH_SIGNALS
+    by_wrapper = exit_code is not None and exit_code - 128 in CRASH_SIGNALS
     return by_wrapper or (signal is not None and signal != _TERM)
 
 
