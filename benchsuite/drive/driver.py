@@ -111,6 +111,8 @@ class Driver:
             if isinstance(step, LoadStep) and step.source is not None:
                 fit = await fit_to_server(step, self._client, self._prompts)
                 self._fits[step.name] = fit
+            elif isinstance(step, SweepStep):  # that something fits; its stages look it up again
+                await fit_to_server(step.load, self._client, self._prompts)
 
     async def run(self, steps: Sequence[Step]) -> None:
         """Take every step in order, with the automatic snapshots around them.

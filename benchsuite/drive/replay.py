@@ -27,6 +27,11 @@ class Fit(msgspec.Struct, frozen=True):
     skipped: int = 0  # rows that do not fit
     why: str = ""  # of the first of them, in a sentence
 
+    @property
+    def taken(self) -> int:
+        """Rows of its file that were looked at."""
+        return self.skipped + (0 if self.step.sample is None else len(self.step.sample.rows))
+
 
 async def fit_to_server(step: LoadStep, client: LlamaClient, prompts: PromptBook) -> Fit:
     """Make the texts of a file's rows, and leave out what no slot of the server can hold.

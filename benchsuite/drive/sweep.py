@@ -12,6 +12,7 @@ import msgspec
 from benchsuite.client.api import LlamaClient
 from benchsuite.drive.load import run_load
 from benchsuite.drive.prompts import PromptBook, texts_of
+from benchsuite.drive.replay import Fit, fit_to_server
 from benchsuite.drive.served import Hooks, Refused, Served, Stage
 from benchsuite.model.scenario import LoadStep, SweepStep
 
@@ -24,24 +25,27 @@ async def run_sweep(
     """Drive stages until the climber knows of no further level.
 
     Args:
-        step: What is asked.
+        step: What is asked. Of a file each stage takes the rows behind those of the stage before.
         client: The server.
         prompts: Where texts come from; those of a stage are made before it.
         hooks: As of a load step, `loaded` once for each stage.
 
     Raises:
-        ServerError: As `run_load`.
+        ServerError, UsageError: As `run_load`.
     """
     climber = hooks.climb(step)
-    number = 0
+    number = rows = 0
     while (level := climber.next()) is not None:
         name = stage_name(level)
         hooks.progress(f"sweep {step.name}, {step.over} {name}")
-        load = step.at(level, number)
+        load = step.at(level, number, rows)
         for text in texts_of(load):
             await prompts.text(text, client.tokenise)
-        await climber.take(await _stage(step, load, level, client, prompts, hooks))
+        fit = await fit_to_server(load, client, prompts)
+        stage = await _stage(step, fit, level, client, prompts, hooks)
+        await climber.take(stage)
         number += 1
+        rows += fit.taken if load.requests is not None else stage.load.tally.sent
     climber.finish()
 
 
@@ -86,13 +90,13 @@ class Backlog:
 
 async def _stage(
     step: SweepStep,
-    load: LoadStep,
+    fit: Fit,
     level: float,
     client: LlamaClient,
     prompts: PromptBook,
     hooks: Hooks,
 ) -> Stage:
-    backlog = Backlog(load, time.monotonic_ns())
+    backlog = Backlog(fit.step, time.monotonic_ns())
 
     def served(one: Served) -> None:
         backlog.take(one)
@@ -106,7 +110,13 @@ async def _stage(
     watched = msgspec.structs.replace(hooks, served=served, refused=refused)
     cpu_ns = time.process_time_ns()
     done = await run_load(
-        load, client, prompts, watched, stage=stage_name(level), objectives=step.objectives
+        fit.step,
+        client,
+        prompts,
+        watched,
+        stage=stage_name(level),
+        objectives=step.objectives,
+        fit=fit,
     )
     share = (time.process_time_ns() - cpu_ns) / max(1, done.wall_ns)
     await hooks.loaded(done)

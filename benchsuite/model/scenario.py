@@ -240,9 +240,20 @@ class SweepStep(msgspec.Struct, frozen=True, tag="sweep"):
         """Label `step` of what it measures."""
         return self.load.name
 
-    def at(self, level: float, number: int) -> LoadStep:
-        """The load of one stage; stages are numbered from 0, and each has texts of its own."""
+    def at(self, level: float, number: int, rows: int = 0) -> LoadStep:
+        """The load of one stage, with texts of its own as far as there are such.
+
+        Args:
+            level: Users, or users a second.
+            number: Of the stage, from 0.
+            rows: Of its file, which earlier stages took; this one goes on behind them.
+        """
         load = self.load
+        if load.sample is not None:
+            first = rows % len(load.sample.rows)
+            turned = (*load.sample.rows[first:], *load.sample.rows[:first])
+            sample = msgspec.structs.replace(load.sample, rows=turned)
+            load = msgspec.structs.replace(load, sample=sample)
         prompt = load.prompt
         if prompt.tokens is not None and not load.same:
             prompt = msgspec.structs.replace(prompt, seed=prompt.seed + number * load.texts)

@@ -218,6 +218,13 @@ class SweepClimber:
                     f"sweep {self._step.name}: whether {one.stage} meets the objectives is "
                     f"uncertain: {one.why}{higher}"
                 )
+        sample = self._step.load.sample
+        sent = sum(one.load.tally.sent for one in self._stages)
+        if sample is not None and sent > len(sample.rows):
+            said.append(
+                f"sweep {self._step.name}: {sent} requests were sent of {len(sample.rows)} that "
+                f"{sample.spec.file} gives: what later stages sent again may have been cached"
+            )
         return tuple(said)
 
     def _held(self, stage: Stage) -> str:

@@ -33,7 +33,7 @@ _OBJECTIVES = Record(
     },
     doc="What a stage must meet, all of it.",
 )
-_OWN = ("as", "concurrency", "users", "rate", "dataset", "trace")
+_OWN = ("as", "concurrency", "users", "rate", "trace")
 
 
 def sweep_record(name: Kind, prompt: Kind, request: Kind, max_tokens: Key) -> Record:

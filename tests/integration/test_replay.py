@@ -66,6 +66,37 @@ def test_a_dataset_is_sent_and_what_does_not_fit_is_told(desk: Desk) -> None:
     assert "a slot holds 1024" in done.text
 
 
+def test_a_sweep_sends_a_dataset_a_part_a_stage(desk: Desk) -> None:
+    """What does not fit is passed over; what is sent again is warned of."""
+    chats = [_asked("far " * 2000), *(_asked("far " * n) for n in range(1, 10))]
+    _write(desk, "dataset: {file: rows.jsonl}", chats)
+    text = (desk.folder / "scenarios" / "small.yaml").read_text()
+    sweep = """  - sweep:
+      as: s
+      over: concurrency
+      values: [1, 2]
+      load: {requests: EACH, dataset: {file: rows.jsonl, order: file}}
+gates:
+  - {metric: 'requests_failed{stage="1",step="s"}', equals: 0}
+"""
+    whole = text[: text.index("  - load")] + sweep
+    path = desk.folder / "scenarios" / "small.yaml"
+    path.write_text(whole.replace("EACH", "4"))
+    done = desk.run("run", "small", *RUN)
+    assert done.code == 0, done.text
+    lengths = [reply["reply"]["prompt_tokens"] for reply in _replies(desk)]
+    assert len(lengths) == len(set(lengths)) == 8
+    assert "stage 1 of sweep s: 1 of 5 requests of rows.jsonl was skipped" in done.text
+    assert "sent again" not in done.text
+    path.write_text(whole.replace("EACH", "6"))
+    done = desk.run("run", "small", *RUN)
+    assert "12 requests were sent of 10 that rows.jsonl gives" in done.text
+    (desk.folder / "scenarios" / "rows.jsonl").write_text(json.dumps(chats[0]) + "\n")
+    done = desk.run("run", "small", *RUN)
+    assert done.code == 2, done.text
+    assert "no request of rows.jsonl can be sent" in done.text
+
+
 def test_a_trace_has_its_arrivals_its_lengths_and_its_reuse(desk: Desk) -> None:
     """To the token: prompts with their beginnings in common, and outputs as long as recorded."""
     rows = [

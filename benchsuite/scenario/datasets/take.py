@@ -1,4 +1,4 @@
-"""A scenario with what its load steps read of files, each looked up where it may be, and read once.
+"""A scenario with what loads and sweeps read of files, looked up where they may be, and read once.
 
 A file is looked up from the scenario file's folder, and held to what that may name (`Reach`): a
 scenario from elsewhere sends no other file's text to a server.
@@ -12,7 +12,7 @@ import msgspec
 
 from benchsuite.errors import UsageError
 from benchsuite.model.sample import DatasetFormat, Sample
-from benchsuite.model.scenario import LoadStep, Scenario
+from benchsuite.model.scenario import LoadStep, Scenario, Step, SweepStep
 from benchsuite.scenario.datasets.read import read_sample
 from benchsuite.scenario.workspace import Workspace
 
@@ -21,21 +21,21 @@ MOST_MADE_TOKENS = 32_000_000
 
 
 def with_samples(workspace: Workspace, scenario: Scenario) -> Scenario:
-    """The scenario with the rows that its load steps send; itself where none names a file.
+    """The scenario with the rows that its loads and sweeps send; as it is where none names a file.
 
     Raises:
         UsageError: A file is not there, lies elsewhere, cannot be read, or more of it is unusable
             than may be.
     """
-    if not any(isinstance(one, LoadStep) and one.source is not None for one in scenario.steps):
-        return scenario
-    steps = tuple(
-        msgspec.structs.replace(one, sample=_read(workspace, scenario, one))
-        if isinstance(one, LoadStep) and one.source is not None
-        else one
-        for one in scenario.steps
-    )
-    return msgspec.structs.replace(scenario, steps=steps)
+
+    def read(step: Step) -> Step:
+        if isinstance(step, SweepStep):
+            return msgspec.structs.replace(step, load=read(step.load))
+        if not isinstance(step, LoadStep) or step.source is None:
+            return step
+        return msgspec.structs.replace(step, sample=_read(workspace, scenario, step))
+
+    return msgspec.structs.replace(scenario, steps=tuple(map(read, scenario.steps)))
 
 
 def _read(workspace: Workspace, scenario: Scenario, step: LoadStep) -> Sample:

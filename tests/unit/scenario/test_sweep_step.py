@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from benchsuite.model.load import Objective
+from benchsuite.model.sample import Row, Sample
 from benchsuite.model.scenario import SweepStep
 from benchsuite.scenario.load import parse_scenario
 from tests.unit.scenario.test_load_scenario import problems
@@ -31,6 +33,26 @@ def test_values_over_concurrency() -> None:
     second = found.at(2, 1)
     assert (second.name, second.concurrency, second.warm_up) == ("s", 2, 4)
     assert second.prompt_of(0).seed == found.at(1, 0).prompt_of(39).seed + 1
+
+
+def test_each_stage_goes_on_in_its_file() -> None:
+    """From its first row again after the last."""
+    found = step("over: concurrency, values: [1, 2], load: {requests: 4, dataset: {file: x.jsonl}}")
+    spec = found.load.source
+    assert spec is not None
+    rows = tuple(Row(number, prompt=str(number)) for number in range(1, 7))
+    load = msgspec.structs.replace(found.load, sample=Sample(spec, "0", rows, 6))
+    sweep = msgspec.structs.replace(found, load=load)
+
+    def sent(number: int, rows: int) -> list[int]:
+        stage = sweep.at(2, number, rows)
+        taken = [stage.row_of(request) for request in range(4)]
+        return [row.number for row in taken if row is not None]
+
+    assert sweep.load.api == "chat"
+    assert sent(0, 0) == [1, 2, 3, 4]
+    assert sent(1, 4) == [5, 6, 1, 2]
+    assert sent(2, 13) == [2, 3, 4, 5]
 
 
 def test_a_search_over_rates_is_an_open_loop() -> None:
@@ -76,6 +98,10 @@ def test_a_search_over_rates_is_an_open_loop() -> None:
         (
             "over: concurrency, values: [1], load: {requests: 4, rate: 3, prompt: {tokens: 9}}",
             "unknown key 'rate'",
+        ),
+        (
+            "over: rate, values: [1], load: {trace: {file: t.jsonl}}",
+            "unknown key 'trace'",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_rows_come_from_the_scenario_files_folder(desk: Workspace, write: Write)
     assert step.texts == 3
     assert step.row_of(4) == step.sample.rows[1]
     plain = write("prompt: {tokens: 3}\n      requests: 2")
-    assert with_samples(desk, plain) is plain
+    assert with_samples(desk, plain) == plain
 
 
 def test_the_whole_project_is_allowed(desk: Workspace, write: Write) -> None:
