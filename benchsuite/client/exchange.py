@@ -16,6 +16,7 @@ from benchsuite.client.fields import expect_object
 from benchsuite.client.health import SOURCE as HEALTH
 from benchsuite.client.limits import let_go, tokens_in_time, whole_request
 from benchsuite.client.reply import Stopwatch
+from benchsuite.client.silence import Silence, Waiting
 from benchsuite.client.sse import Event, EventReader
 from benchsuite.client.transport import (
     RetiringTransport,
@@ -76,6 +77,7 @@ class Exchanges:
         self._model = model
         self._ca = ca
         self._http = self._connections(api_key)
+        self._silence = Silence(idle_seconds)
 
     @property
     def is_paced(self) -> bool:
@@ -175,6 +177,7 @@ class Exchanges:
             chunks = response.aiter_raw()
             async for chunk in chunks:
                 stamps.at(stream.read_ns)
+                self._silence.heard(stream.read_ns)
                 for event in reader.feed(chunk):
                     yield event
                 if stamps.complete:
@@ -217,16 +220,20 @@ class Exchanges:
             let_go()
             if stamps is not None:
                 stamps.let_go_ns = time.monotonic_ns()
+        waiting = None
         if stamps is not None:
             stamps.sent_ns = time.monotonic_ns()
+            waiting = Waiting(self._silence)
         where = f"{self.base_url}{path}"
         try:
             async with (
                 whole_request(self._request_seconds, where),
                 self._http.stream(method, path, content=content, headers=headers) as response,
             ):
-                if stamps is not None:
+                if waiting is not None and stamps is not None:
+                    waiting.has_come()
                     stream = stamped(response)
+                    self._silence.heard(stream.read_ns)
                     stamps.headers_ns = stream.read_ns
                     # 0 where it was answered before all of it went
                     stamps.sent_ns = min(stream.sent_ns or stamps.sent_ns, stream.read_ns)

@@ -30,6 +30,8 @@ from weakref import WeakKeyDictionary
 import aiohappyeyeballs
 import httpcore
 
+from benchsuite.client.silence import seconds_left
+
 PIECE_BYTES = 64 * 1024
 """At most this is taken off a socket at once, and under one stamp."""
 
@@ -316,8 +318,13 @@ class StampedStream(httpcore.AsyncNetworkStream):
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """The oldest piece that was not read; empty at the end."""
         wire = self._wire
-        if not wire.pieces and not wire.ended_ns:
-            await wire.wait(timeout)
+        while not wire.pieces and not wire.ended_ns:
+            try:
+                await wire.wait(timeout)
+            except httpcore.ReadTimeout:
+                timeout = seconds_left()
+                if not timeout:
+                    raise
         if wire.pieces:
             self.read_ns, self.last_read = wire.take(max_bytes)
             return self.last_read

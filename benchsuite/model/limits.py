@@ -11,7 +11,7 @@ class Limits(msgspec.Struct, frozen=True):
     """How long each wait may take, in seconds; each is named in the error when it strikes."""
 
     start: float = 120.0  # from launch to healthy
-    idle: float = 60.0  # a request without bytes
+    idle: float = 60.0  # a request without bytes, while others have none either
     token: float = 120.0  # from one token of a stream to the next; comments and pings do not count
     request: float = 1800.0  # a whole request, however its bytes come
     step: float | None = None  # a step of the scenario, but for one that only idles; None: none
