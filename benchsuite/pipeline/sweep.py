@@ -11,6 +11,7 @@ from benchsuite.drive.served import Stage
 from benchsuite.drive.spans import Spans
 from benchsuite.drive.sweep import stage_name
 from benchsuite.metrics.catalogue import CATALOGUE
+from benchsuite.metrics.percentiles import ranks_of
 from benchsuite.model.load import Objective, StageSummary, StageVerdict, SweepSummary
 from benchsuite.model.record import Measurement, Unmeasured
 from benchsuite.model.scenario import SweepStep
@@ -28,8 +29,8 @@ BACKLOG_GROWTH = 1.5
 GROWS = 1.05
 SLOWS = 1.3
 """Closed loop: of a level at least `WIDE` times another, throughput must grow by more than `GROWS`;
-where it does not and the median of `e2e_ms` is more than `SLOWS` times the other's, the server is
-over-saturated."""
+where it does not and the median of `e2e_ms` is more than `SLOWS` times the other's, with intervals
+that do not meet, the server is over-saturated."""
 WIDE = 1.5
 
 MOST_CPU = 0.9
@@ -276,15 +277,14 @@ class SweepClimber:
         if not lower:
             return ""
         best = max(lower, key=_rate)
-        before = best.load.tally.spans["e2e_ms"].median
-        now = stage.load.tally.spans["e2e_ms"].median
-        if before is None or now is None:
-            return ""
-        if _rate(stage) > GROWS * _rate(best) or now <= SLOWS * before:
+        before, now = best.load.tally.spans["e2e_ms"], stage.load.tally.spans["e2e_ms"]
+        grew = _growth(before, now)
+        if _rate(stage) > GROWS * _rate(best) or grew is None or grew <= SLOWS:
             return ""
         return (
             f"{_rate(stage):.3g} requests a second after {_rate(best):.3g} at {best.level:g}, and "
-            f"a median of {now / _NS_PER_MS:.3g} ms after {before / _NS_PER_MS:.3g} ms"
+            f"a median of {(now.median or 0) / _NS_PER_MS:.3g} ms after "
+            f"{(before.median or 0) / _NS_PER_MS:.3g} ms"
         )
 
     def _measured(self, name: str, value: float, source: str, labels: dict[str, str]) -> None:
@@ -342,6 +342,16 @@ def _judge(objective: Objective, stage: Stage) -> tuple[StageVerdict, str]:
 
 def _ms_at(spans: Spans, rank: int) -> float:
     return spans.at_rank(rank) / _NS_PER_MS
+
+
+def _growth(before: Spans, now: Spans) -> float | None:
+    """A median over another; None where their intervals meet, or either has too few values."""
+    if not len(before) or not len(now):
+        return None
+    high, low = ranks_of(0.5, len(before)).high, ranks_of(0.5, len(now)).low
+    if high is None or low is None or now.at_rank(low) <= before.at_rank(high):
+        return None
+    return (now.median or 0.0) / (before.median or 1.0)
 
 
 def _open_saturation(stage: Stage) -> str:

@@ -335,3 +335,15 @@ def test_an_open_loop_is_saturated_where_its_backlog_grows() -> None:
         assert (climber.next() is None) == is_saturated
         climber.finish()
         assert bool(kept[0].stages[0].saturated) == is_saturated
+
+
+@pytest.mark.parametrize(("count", "saturated"), [(5, False), (6, True)])
+def test_a_few_requests_show_no_saturation(count: int, *, saturated: bool) -> None:
+    """Fewer than a median's interval needs may be slow by chance."""
+    step = SweepStep(LOAD, "concurrency", (4, 8))
+    kept: list[SweepSummary] = []
+    climber = SweepClimber(step, "V", 1, lambda _: None, kept.append)
+    for level in (4, 8):
+        asyncio.run(climber.take(closed(level, count=count)))
+    climber.finish()
+    assert [bool(one.saturated) for one in kept[0].stages] == [False, saturated]
