@@ -9,8 +9,11 @@ import pytest
 
 from tests.integration.desk import Desk
 
-# A shell's background job ignores interrupts, and so would every program that the tests start.
+# A shell's background job ignores interrupts and one under nohup ignores SIGHUP, and so would every
+# program that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
