@@ -102,3 +102,23 @@ def test_a_search_over_rates_ends_at_what_the_server_serves(desk: Desk) -> None:
     saturated = {one["stage"] for one in sweep["stages"] if one["saturated"]}
     assert "32" in saturated
     assert "of 32 offered" in said
+
+
+def test_a_backlog_longer_than_the_idle_limit_is_no_hang(desk: Desk) -> None:
+    """Twice what the server carries for 4 s: the last wait 4 s, for a server that always answers."""
+    step = "{as: s, rate: 40, duration: 4 s, prompt: {tokens: 8}, max_tokens: 2}"
+    gate = "{metric: 'requests_failed{step=\"s\"}', equals: 0}"
+    (desk.folder / "over.yaml").write_text(
+        "title: over\nserver: {parallel: 4, ctx-size: 4096}\n"
+        f"steps:\n  - load: {step}\ngates:\n  - {gate}\n"
+    )
+    told = f"service_ms={SERVICE_MS}"
+    words = ("run", "over.yaml", "--idle-limit", "1", "--server", str(FAST_SERVER))
+    done = desk.run(*words, FAST_SERVER=told)
+    assert done.code == 0, done.text
+    values = {
+        one["name"]: one["value"]
+        for one in desk.last_record()["measurements"]
+        if one["labels"] == {"quantile": "0.95", "step": "s"}
+    }
+    assert values["ttft_from_due_ms"] > 2000
