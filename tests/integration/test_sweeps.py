@@ -105,7 +105,7 @@ def test_a_search_over_rates_ends_at_what_the_server_serves(desk: Desk) -> None:
 
 
 def test_a_backlog_longer_than_the_idle_limit_is_no_hang(desk: Desk) -> None:
-    """Twice what the server carries for 4 s: the last wait 4 s, for a server that always answers."""
+    """Twice what the server carries, for 4 s: the last wait 4 s for one that always answers."""
     step = "{as: s, rate: 40, duration: 4 s, prompt: {tokens: 8}, max_tokens: 2}"
     gate = "{metric: 'requests_failed{step=\"s\"}', equals: 0}"
     (desk.folder / "over.yaml").write_text(
