@@ -208,8 +208,13 @@ class _LoadRun:
         span_ns = (began_ns, now_ns if ended_ns is None else ended_ns)
         wait_ns = (turn.let_go_ns or began_ns) - due.due_ns
         words = f"{describe_labels(refused.labels)}: {refused.message}"
-        take = self._tally.give_up if refused.timed_out else self._tally.refuse
-        take(words, warm_up=due.warm_up, span_ns=span_ns, wait_ns=wait_ns)
+        self._tally.fail(
+            words,
+            warm_up=due.warm_up,
+            timed_out=refused.timed_out,
+            span_ns=span_ns,
+            wait_ns=wait_ns,
+        )
         self._hooks.refused(refused)
         return now_ns
 

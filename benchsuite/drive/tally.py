@@ -233,48 +233,31 @@ class Tally:
         self.at_once_after["tpot_ms"] += _is_at_once(reply)
         self.at_once_after["itl_ms"] += _has_untold_gaps(reply, gaps)
 
-    def refuse(
+    def fail(
         self,
         words: str,
         *,
         warm_up: bool,
+        timed_out: bool = False,
         span_ns: tuple[int, int] | None = None,
         wait_ns: int | None = None,
     ) -> None:
-        """Take a request that was answered with an error.
+        """Take a request that brought no reply.
 
         Args:
             words: Which, in words.
             warm_up: Whether it is left out of rates.
+            timed_out: Whether it was given up, rather than answered with an error.
             span_ns: When it was sent and had failed; None where that is not known.
             wait_ns: From when it was due to its being handed to the HTTP client, or to when the
                 cap of the rate let it go; None where that is not known.
         """
-        self.refused += 1
-        self.refused_after += not warm_up
-        self._failed(words, span_ns, wait_ns, warm_up=warm_up)
-
-    def give_up(
-        self,
-        words: str,
-        *,
-        warm_up: bool,
-        span_ns: tuple[int, int] | None = None,
-        wait_ns: int | None = None,
-    ) -> None:
-        """Take a request that was not answered in time; arguments as of `refuse`."""
-        self.timed_out += 1
-        self.timed_out_after += not warm_up
-        self._failed(words, span_ns, wait_ns, warm_up=warm_up)
-
-    def _failed(
-        self,
-        words: str,
-        span_ns: tuple[int, int] | None,
-        wait_ns: int | None,
-        *,
-        warm_up: bool,
-    ) -> None:
+        if timed_out:
+            self.timed_out += 1
+            self.timed_out_after += not warm_up
+        else:
+            self.refused += 1
+            self.refused_after += not warm_up
         self.first_failure = self.first_failure or words
         self.warm_ups += warm_up
         if warm_up:

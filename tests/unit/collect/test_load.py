@@ -37,7 +37,7 @@ def brought(*replies: Served, refused: int = 0, wall_ms: int = 1) -> Load:
     for reply in replies:
         tally.take(reply.reply, 0, warm_up=reply.warm_up)
     for _ in range(refused):
-        tally.refuse("request 1 of load s: no", warm_up=False)
+        tally.fail("request 1 of load s: no", warm_up=False)
     return Load("s", tally, wall_ms * MS)
 
 

@@ -104,7 +104,9 @@ def watched(
             tally.take(request.reply, 0, warm_up=False)
             watch.served(request)
         for _ in range(refused):
-            tally.give_up("request 9 of load s: no whole reply within 1 s", warm_up=False)
+            tally.fail(
+                "request 9 of load s: no whole reply within 1 s", warm_up=False, timed_out=True
+            )
             watch.refused(Refused(PLACE, 0, "no whole reply within 1 s", timed_out=True))
         await watch.loaded(Load("s", tally, 1_000_000))
         await watch.stop()

@@ -116,8 +116,8 @@ def test_the_time_of_what_was_given_up_is_time_of_the_load() -> None:
     tally = Tally()
     tally.take(_answered(0, 100), 0, warm_up=True)
     tally.take(_answered(100, 200), 0, warm_up=False)
-    tally.give_up("no", warm_up=False, span_ns=(150 * MS, 2_100 * MS))
-    tally.refuse("no", warm_up=False, span_ns=(120 * MS, 130 * MS))
+    tally.fail("no", warm_up=False, timed_out=True, span_ns=(150 * MS, 2_100 * MS))
+    tally.fail("no", warm_up=False, span_ns=(120 * MS, 130 * MS))
     assert tally.span_ns == 2_000 * MS
     measured, _ = measure_load(Load("s", tally, 9_000 * MS), "B", 1)
     (rate,) = [m for m in measured if m.name == "requests_per_second"]
@@ -127,7 +127,7 @@ def test_the_time_of_what_was_given_up_is_time_of_the_load() -> None:
 def test_a_warm_up_that_brought_nothing_is_no_time_of_the_load() -> None:
     """The rate is that of the requests after it, though no reply of it came."""
     tally = Tally()
-    tally.give_up("no", warm_up=True, span_ns=(0, 5_000 * MS))
+    tally.fail("no", warm_up=True, timed_out=True, span_ns=(0, 5_000 * MS))
     tally.take(_answered(5_000, 5_500), 0, warm_up=False)
     measured, _ = measure_load(Load("s", tally, 5_500 * MS), "B", 1)
     (rate,) = [m for m in measured if m.name == "requests_per_second"]
@@ -188,7 +188,7 @@ def test_what_failed_has_waited_too() -> None:
     for _ in range(75):
         tally.take(_answered(0, 100), 0, warm_up=False)
     for _ in range(25):
-        tally.give_up("no", warm_up=False, wait_ns=60_000 * MS)
+        tally.fail("no", warm_up=False, timed_out=True, wait_ns=60_000 * MS)
     load = Load("s", tally, 9_000 * MS, is_open=True)
     found = {
         one.labels["quantile"]: one.value
@@ -197,7 +197,7 @@ def test_what_failed_has_waited_too() -> None:
     }
     assert found["0.95"] == pytest.approx(60_000, rel=0.01)
     assert found["0.5"] == 0.0
-    tally.refuse("no", warm_up=False)
+    tally.fail("no", warm_up=False)
     assert tally.lacking("wait_ms") == 1  # nobody knows how long: as long as any
     assert tally.lacking("e2e_ms") == 26
 

@@ -28,9 +28,9 @@ def found(
         tally.sending(0, warm_up=False)
         tally.take(reply(ms), 0, warm_up=False)
     for _ in range(refused):
-        tally.refuse("no", warm_up=False)
+        tally.fail("no", warm_up=False)
     for _ in range(timed_out):
-        tally.give_up("no", warm_up=False)
+        tally.fail("no", warm_up=False, timed_out=True)
     load = Load("s", tally, MS, is_open=is_open)
     return {(one.name, one.labels["quantile"]): one for one in measure_percentiles(load, "V", 1)}
 

@@ -263,7 +263,7 @@ def test_a_request_without_a_reply_misses_every_latency(metric: str) -> None:
         fill(tally, served, tuple(range(MS, 51 * MS, MS)))
         for _ in range(failed):
             tally.sending(0, warm_up=False)
-            tally.refuse("no", warm_up=False)
+            tally.fail("no", warm_up=False)
         verdict, why, _ = verdict_of(goal, judged(tally))
         assert verdict == wanted, (served, failed, why)
         assert f"{failed} of {served + failed} requests brought no reply" in why
