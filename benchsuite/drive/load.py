@@ -87,17 +87,13 @@ class _LoadRun:
         self._fields = fields_of(step.request, None)
         self._looking = asyncio.Lock()
         self._looked_ns = 0
-        self._in_flight = self._most_in_flight = 0
 
     async def run(self) -> Load:
-        began_ns = time.monotonic_ns()
-        try:
-            pace = await keep_pace(self._step, self._user)
-        except BaseException:
-            wall_ns = time.monotonic_ns() - began_ns
-            self._hooks.cut(self._came_to(Pace(wall_ns, self._most_in_flight)))
-            raise
+        pace = await keep_pace(self._step, self._user, cut=self._cut)
         return self._came_to(pace)
+
+    def _cut(self, pace: Pace) -> None:
+        self._hooks.cut(self._came_to(pace))
 
     def _came_to(self, pace: Pace) -> Load:
         arrivals = self._step.arrivals
@@ -122,12 +118,7 @@ class _LoadRun:
         history: list[dict[str, str]] = []
 
         async def ask(due: Due) -> int:
-            self._in_flight += 1
-            self._most_in_flight = max(self._most_in_flight, self._in_flight)
-            try:
-                return await self._ask(due, history)
-            finally:
-                self._in_flight -= 1
+            return await self._ask(due, history)
 
         return ask
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
@@ -59,6 +60,8 @@ async def keep_pace(
     step: LoadStep,
     user: Callable[[int], Ask],
     clock: Clock = Clock(),  # noqa: B008  # frozen
+    *,
+    cut: Callable[[Pace], None] = lambda _: None,
 ) -> Pace:
     """Send the requests of a load step when they are due, and wait for all answers.
 
@@ -67,14 +70,21 @@ async def keep_pace(
             waited for.
         user: Makes what sends the requests of one user, numbered from 0, one after the other.
         clock: The monotonic one unless given.
+        cut: Told how far it came where it does not come to its end.
 
     Raises:
         MachineError: A closed loop needs more connections at once than we may have.
     """
-    return await (_Closed if step.arrivals is None else _Open)(step, user, clock).run()
+    loop = (_Closed if step.arrivals is None else _Open)(step, user, clock)
+    try:
+        await loop.run()
+    except BaseException:
+        cut(loop.pace)
+        raise
+    return loop.pace
 
 
-class _Loop:
+class _Loop(ABC):
     """What both loops share."""
 
     def __init__(self, step: LoadStep, user: Callable[[int], Ask], clock: Clock) -> None:
@@ -86,7 +96,12 @@ class _Loop:
         self._in_flight = 0
         self._most = 0
 
-    async def run(self) -> Pace:
+    @property
+    def pace(self) -> Pace:
+        """How it went until now."""
+        return Pace(self._clock.now_ns() - self._begin_ns, self._most)
+
+    async def run(self) -> None:
         self._begin_ns = self._clock.now_ns()
         if self._step.duration is not None:
             self._end_ns = self._begin_ns + round(self._step.duration * _NS)
@@ -94,10 +109,10 @@ class _Loop:
             await self._drive()
         except BaseExceptionGroup as group:  # the first fault ended all the others
             raise group.exceptions[0] from None
-        return Pace(self._clock.now_ns() - self._begin_ns, self._most)
 
+    @abstractmethod
     async def _drive(self) -> None:
-        raise NotImplementedError
+        """Send every request, and return once all were answered."""
 
     def _is_over(self, due_ns: int) -> bool:
         return self._end_ns is not None and due_ns >= self._end_ns
