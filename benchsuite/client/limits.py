@@ -1,4 +1,4 @@
-"""Limits of requests beyond the one on silence: of a whole request, and between two tokens.
+"""Limits beyond the one on silence: of a step, of a whole request, and between two tokens.
 
 A server that sends a byte a minute is never silent for long, and one that sends only comments
 keeps a stream open for ever; neither may keep us.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
 
 from benchsuite.client.reply import Stopwatch
@@ -18,16 +18,24 @@ from benchsuite.errors import ServerHangError
 from benchsuite.model.limits import limit_hint, limit_struck
 
 
+def whole_request(seconds: float | None, where: str) -> AbstractAsyncContextManager[None]:
+    """`in_time` for a request to an address."""
+    return in_time("request", seconds, lambda struck: f"{where}: {struck}")
+
+
 @asynccontextmanager
-async def whole_request(seconds: float | None, where: str) -> AsyncIterator[None]:
+async def in_time(
+    name: str, seconds: float | None, told: Callable[[str], str]
+) -> AsyncIterator[None]:
     """Let what is inside take so long at most.
 
     Args:
+        name: Of the limit.
         seconds: None: any time.
-        where: The request's address, for the message.
+        told: The sentence, from the words that the limit struck.
 
     Raises:
-        ServerHangError: It took longer.
+        ServerHangError: It took longer: nothing but the server is waited for.
     """
     limit = asyncio.timeout(seconds)
     try:
@@ -36,9 +44,7 @@ async def whole_request(seconds: float | None, where: str) -> AsyncIterator[None
     except TimeoutError as error:
         if not limit.expired() or seconds is None:
             raise
-        raise ServerHangError(
-            f"{where}: {limit_struck('request', seconds)}", hint=limit_hint("request")
-        ) from error
+        raise ServerHangError(told(limit_struck(name, seconds)), hint=limit_hint(name)) from error
 
 
 _LET_GO: ContextVar[Callable[[], None] | None] = ContextVar("let_go", default=None)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from benchsuite.client.api import LlamaClient
+from benchsuite.client.limits import in_time
 from benchsuite.drive.conversation import Conversation
 from benchsuite.drive.load import run_load
 from benchsuite.drive.prompts import PromptBook, texts_of
@@ -29,7 +30,6 @@ from benchsuite.drive.served import (
     fields_of,
     sent_of,
 )
-from benchsuite.drive.step_limit import step_in_time
 from benchsuite.drive.sweep import run_sweep
 from benchsuite.drive.vectors import References, take_vectors
 from benchsuite.errors import RequestRefusedError
@@ -124,7 +124,7 @@ class Driver:
         await self._snapshot(first)
         for step in steps:
             limit = None if isinstance(step, IdleStep) else self._step_seconds
-            async with step_in_time(limit, lambda: self._doing):
+            async with in_time("step", limit, lambda struck: f"{struck} during {self._doing}"):
                 await self._step(step)
         await self._snapshot(last)
 
