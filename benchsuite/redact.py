@@ -15,11 +15,8 @@ from __future__ import annotations
 import binascii
 import re
 import secrets
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO, cast
 
 HIDDEN = "(hidden)"
 """What stands where a secret stood; in the log of a server, stars of the same length."""
@@ -214,45 +211,6 @@ def hide_in_file(path: Path, *, chunk_bytes: int = 8 * 1024 * 1024) -> int:
     except OSError:
         return -1
     return count
-
-
-class HidingStream:
-    """A text stream that writes what it is given without the secrets; else as the one behind it.
-
-    A secret that is written in several pieces is not seen.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write the text, and return its own length, as callers expect."""
-        self._stream.write(redact(text))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write each line."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def hiding_output() -> Iterator[None]:
-    """Hide secrets in everything that is printed meanwhile."""
-    before = sys.stdout, sys.stderr
-    own = [stream and cast("TextIO", HidingStream(stream)) for stream in before]
-    sys.stdout, sys.stderr = own
-    try:
-        yield
-    finally:
-        # whoever replaced them meanwhile keeps what they put there
-        if sys.stdout is own[0]:
-            sys.stdout = before[0]
-        if sys.stderr is own[1]:
-            sys.stderr = before[1]
 
 
 def _places(read: Callable[[int], bytes], chunk_bytes: int) -> Iterator[tuple[int, int]]:

@@ -26,8 +26,9 @@ import click
 from benchsuite import __version__
 from benchsuite.cli.early import ENDING, leave
 from benchsuite.errors import BenchsuiteError, ExitCode, MachineError
-from benchsuite.redact import hiding_output, learn_environment
+from benchsuite.redact import learn_environment
 from benchsuite.report.no_commands import without_commands
+from benchsuite.report.printed import hiding_output
 
 _COMMANDS = {
     "run": "Drive scenarios against a server and judge what was measured.",

@@ -8,43 +8,40 @@ must do neither.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO, cast
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TextIO, cast
+
+from benchsuite.report.printed import OutputFilter, printing_through
 
 _AT_START = re.compile(r"((?:\A|(?<=[\r\n]))(?:[^\S\r\n]|[\u200b\ufeff])*:):")
 _UNDECIDED = re.compile(r"(?:\s|[\u200b\ufeff])*:?")
 
 
-class CommandlessStream:
+class CommandlessStream(OutputFilter):
     """A text stream that writes `:\\u003a` and `##\\u005b` for what the runner would obey.
 
     What is written as bytes, such as a report on standard output, passes as it is.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self.obeyed = stream
-        """The stream behind, for commands that are meant."""
+    def __init__(self, behind: TextIO) -> None:
+        super().__init__(behind)
         self._before = ""  # what of the present line still decides
 
     def write(self, text: str) -> int:
         """Write the text, and return its own length, as callers expect."""
         before = self._before
         whole = dead(before + text)
-        self.obeyed.write(whole[len(before) :])
+        self.behind.write(whole[len(before) :])
         line = re.split(r"[\r\n]", before + text)[-1]
         blank = _UNDECIDED.fullmatch(line) is not None
         self._before = line[-1:].strip() if blank else f"x{line[-2:]}"
         return len(text)
 
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write each line."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.obeyed, name)
+    @property
+    def obeyed(self) -> TextIO:
+        """The stream behind, for commands that are meant."""
+        return self.behind
 
 
 def dead(text: str) -> str:
@@ -57,20 +54,8 @@ def obeyed(stream: TextIO) -> TextIO:
     return cast("TextIO", getattr(stream, "obeyed", stream))
 
 
-def without_commands(environ: Mapping[str, str]) -> Any:
+def without_commands(environ: Mapping[str, str]) -> AbstractContextManager[None]:
     """A context in which nothing printed is a workflow command; does nothing outside Actions."""
-    return _commandless() if environ.get("GITHUB_ACTIONS") == "true" else nullcontext()
-
-
-@contextmanager
-def _commandless() -> Iterator[None]:
-    before = sys.stdout, sys.stderr
-    own = [stream and cast("TextIO", CommandlessStream(stream)) for stream in before]
-    sys.stdout, sys.stderr = own
-    try:
-        yield
-    finally:
-        if sys.stdout is own[0]:
-            sys.stdout = before[0]
-        if sys.stderr is own[1]:
-            sys.stderr = before[1]
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return nullcontext()
+    return printing_through(CommandlessStream)
