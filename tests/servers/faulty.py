@@ -9,11 +9,9 @@ a proxy of one connection a request, which a strike may answer itself, byte by b
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -21,6 +19,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY)]
 
+from tests.servers.hidden import start_hidden  # noqa: E402
 from tests.servers.strikes.strike import Exchange, Proxy, Strike, find  # noqa: E402
 
 
@@ -63,20 +62,9 @@ def _read(proxy: Proxy, connection: socket.socket) -> Exchange | None:
 
 def main() -> None:
     """Start the server on a port of its own, and relay until told to leave."""
-    strike, flags = find(sys.argv[1]), sys.argv[2:]
-    os.environ["PYTHONPATH"] = str(REPOSITORY)
-    command = [sys.executable, "-m", "benchsuite.server.embedded"]
-    if "--port" not in flags:  # asked for --help or the like
-        os.execv(command[0], [*command, *flags])
-    place = flags.index("--port") + 1
-    outer = int(flags[place])
-    if strike.starting is not None:
-        strike.starting(outer)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        flags[place] = str(free.getsockname()[1])
-    server = subprocess.Popen([*command, *flags])
-    proxy = Proxy(server, int(flags[place]))
+    strike = find(sys.argv[1])
+    server, port, outer = start_hidden(sys.argv[2:], strike.starting or (lambda _: None))
+    proxy = Proxy(server, port)
 
     def leave(number: int, frame: object) -> None:
         if strike.leaving is not None:

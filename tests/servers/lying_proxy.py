@@ -25,8 +25,6 @@ import http.client
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -34,7 +32,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = str(Path(__file__).parents[2])
+sys.path[:0] = [str(Path(__file__).parents[2])]
+
+from tests.servers.hidden import start_hidden  # noqa: E402
+
 REFUSED_EVERY = 5
 EXTRA_CACHED = 7
 FULL = 16
@@ -232,21 +233,8 @@ def relay(lies: Lies, host: str, port: int) -> type[BaseHTTPRequestHandler]:  # 
 
 def main() -> None:
     """Start the server on a port of its own, and relay until told to leave."""
-    lie, flags = sys.argv[1], sys.argv[2:]
-    environment = {**os.environ, "PYTHONPATH": REPOSITORY}
-    command = [sys.executable, "-m", "benchsuite.server.embedded"]
-    if "--port" not in flags:  # asked for --help or the like
-        os.environ["PYTHONPATH"] = REPOSITORY
-        os.execv(command[0], [*command, *flags])
-    place = flags.index("--port") + 1
-    outer = int(flags[place])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        flags[place] = str(free.getsockname()[1])
-    server = subprocess.Popen([*command, *flags], env=environment)
-    proxy = ThreadingHTTPServer(
-        ("127.0.0.1", outer), relay(Lies(lie), "127.0.0.1", int(flags[place]))
-    )
+    server, port, outer = start_hidden(sys.argv[2:])
+    proxy = ThreadingHTTPServer(("127.0.0.1", outer), relay(Lies(sys.argv[1]), "127.0.0.1", port))
 
     def leave(number: int, frame: object) -> None:
         server.terminate()

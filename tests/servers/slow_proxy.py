@@ -19,13 +19,15 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+sys.path[:0] = [str(Path(__file__).parents[2])]
+
+from tests.servers.hidden import start_hidden  # noqa: E402
+
 _PAUSE_S = 0.1
 
 
@@ -91,17 +93,8 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 def main() -> None:
     """Start the server on a port of its own, and relay until told to leave."""
-    way, flags = sys.argv[1], sys.argv[2:]
-    os.environ["PYTHONPATH"] = str(REPOSITORY)
-    command = [sys.executable, "-m", "benchsuite.server.embedded"]
-    if "--port" not in flags:  # asked for --help or the like
-        os.execv(command[0], [*command, *flags])
-    place = flags.index("--port") + 1
-    outer = int(flags[place])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        flags[place] = str(free.getsockname()[1])
-    server = subprocess.Popen([*command, *flags])
+    way = sys.argv[1]
+    server, port, outer = start_hidden(sys.argv[2:])
 
     def leave(number: int, frame: object) -> None:
         if way != "deaf":
@@ -113,9 +106,7 @@ def main() -> None:
     with socket.create_server(("127.0.0.1", outer)) as listening:
         while True:
             connection, _ = listening.accept()
-            threading.Thread(
-                target=_serve, args=(way, int(flags[place]), connection), daemon=True
-            ).start()
+            threading.Thread(target=_serve, args=(way, port, connection), daemon=True).start()
 
 
 if __name__ == "__main__":
