@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from benchsuite.metrics.catalogue import CATALOGUE
+from tests.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "ci" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = _generator()
+GENERATOR = load_script(ROOT / "ci" / "reference.py")
 PAGES: dict[str, str] = GENERATOR.pages()
 
 

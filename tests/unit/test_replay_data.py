@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,21 +12,13 @@ from benchsuite.model.scenario import LoadStep
 from benchsuite.scenario.datasets.read import read_sample
 from benchsuite.scenario.datasets.take import with_samples
 from benchsuite.scenario.workspace import load_workspace
+from tests.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "scenarios" / "data"
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("replay_data", ROOT / "ci" / "replay_data.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FILES: dict[str, str] = _generator().files()
+FILES: dict[str, str] = load_script(ROOT / "ci" / "replay_data.py").files()
 
 
 @pytest.mark.parametrize("name", FILES)

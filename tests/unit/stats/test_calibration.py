@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from tests.scripts import load_script
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "calibration.py"
 RUNS = 4000
@@ -17,13 +17,7 @@ RUNS = 4000
 @pytest.fixture(scope="module")
 def calibration() -> ModuleType:
     """The script as a module."""
-    spec = importlib.util.spec_from_file_location("calibration", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["calibration"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 @pytest.mark.parametrize("machine", range(4))
