@@ -76,13 +76,13 @@ def test_links_are_followed_before_a_file_is_judged(reach: Reach) -> None:
 def test_what_the_configuration_allows_may_be_named(reach: Reach, tmp_path: Path) -> None:
     """Relative to benchsuite.toml; only what lies below, not beside it."""
     config = parse_config(
-        reach.root / "benchsuite.toml", '[trust]\nallow_outside = ["../shared"]\n'
+        reach.root / "benchsuite.toml", '[trust]\nallow_outside = ["../common"]\n'
     )
-    assert config.allow_outside == (tmp_path.resolve() / "shared",)
+    assert config.allow_outside == (tmp_path.resolve() / "common",)
     wider = Reach(reach.folder, reach.root, config.allow_outside)
-    assert wider.file("../../shared/x", where=None, key="k") == tmp_path.resolve() / "shared" / "x"
+    assert wider.file("../../common/x", where=None, key="k") == tmp_path.resolve() / "common" / "x"
     with pytest.raises(UsageError, match="outside"):
-        wider.file("../../shared-not/x", where=None, key="k")
+        wider.file("../../common-not/x", where=None, key="k")
 
 
 @pytest.mark.parametrize(
