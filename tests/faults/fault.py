@@ -33,6 +33,21 @@ class Fault(NamedTuple):
     slow: bool = False  # never made as a test, by `python -m tests.faults` only
 
 
+def fault_of(
+    group: str,
+    name: str,
+    happens: str,
+    make: Callable[[Desk], Done],
+    codes: tuple[int, ...],
+    *says: str,
+    keeps: tuple[str, ...] = (),
+    unable: Callable[[], str | None] = lambda: None,
+    slow: bool = False,
+) -> Fault:
+    """A fault, with what must be said of it at the end of its words."""
+    return Fault(name, group, happens, make, codes, says, keeps, unable, slow)
+
+
 class Seen(NamedTuple):
     """What one try came to."""
 

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from tests.faults.fault import Fault
+from tests.faults.fault import Fault, fault_of
 from tests.integration.desk import REPOSITORY, Desk, Done
 
 _GROUP = "the machine fails"
@@ -83,17 +84,7 @@ def no_mounts() -> str | None:
     return None if tried.returncode == 0 else "needs the right to mount a file system"
 
 
-def _fault(
-    name: str,
-    happens: str,
-    make: Callable[[Desk], Done],
-    codes: tuple[int, ...],
-    *says: str,
-    keeps: tuple[str, ...] = (),
-    unable: Callable[[], str | None] = lambda: None,
-) -> Fault:
-    return Fault(name, _GROUP, happens, make, codes, says, keeps, unable)
-
+_fault = partial(fault_of, _GROUP)
 
 _FILL = "head -c 100000 /dev/zero > small/x; "
 _READ_ONLY = "mount -o remount,ro small; "

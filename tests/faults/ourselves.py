@@ -6,8 +6,9 @@ import shlex
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 
-from tests.faults.fault import Fault
+from tests.faults.fault import Fault, fault_of
 from tests.faults.limits import NOISY
 from tests.faults.machine import in_mount, no_mounts, shell
 from tests.faults.processes import plugin
@@ -108,18 +109,7 @@ def _pytest_in_suite(desk: Desk) -> Done:
     return Done(done.code, f"{(desk.folder / 'inner.txt').read_text()}\n{done.out}", done.err)
 
 
-def _fault(
-    name: str,
-    happens: str,
-    make: Callable[[Desk], Done],
-    codes: tuple[int, ...],
-    *says: str,
-    keeps: tuple[str, ...] = (),
-    unable: Callable[[], str | None] = lambda: None,
-    slow: bool = False,
-) -> Fault:
-    return Fault(name, _GROUP, happens, make, codes, says, keeps, unable, slow)
-
+_fault = partial(fault_of, _GROUP)
 
 FAULTS: tuple[Fault, ...] = (
     _fault(

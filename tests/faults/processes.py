@@ -292,16 +292,8 @@ def _in_thread(death: str) -> Callable[[Desk], Done]:
 
     def make(desk: Desk) -> Done:
         (desk.folder / "idling.yaml").write_text(IDLING)
-        process = subprocess.Popen(
-            [sys.executable, "-c", _DYING.format(death=death), "run", "idling.yaml", *EMBEDDED],
-            cwd=desk.folder,
-            env=desk.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        return _ended(desk, process)
+        program = ("-c", _DYING.format(death=death))
+        return _ended(desk, desk.start("run", "idling.yaml", *EMBEDDED, program=program))
 
     return make
 

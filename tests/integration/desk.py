@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,10 +95,12 @@ class Desk:
         assert "Traceback" not in done.stderr, done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start `benchsuite WORDS`; the caller ends it."""
+    def start(
+        self, *words: str, program: Sequence[str] = ("-m", "benchsuite")
+    ) -> subprocess.Popen[str]:
+        """Start `benchsuite WORDS`, or another program of Python's; the caller ends it."""
         return subprocess.Popen(
-            [sys.executable, "-m", "benchsuite", *words],
+            [sys.executable, *program, *words],
             cwd=self.folder,
             env=self.env,
             stdout=subprocess.PIPE,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import runpy
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +13,10 @@ import pytest
 from benchsuite.cli.main import run_command_line
 from benchsuite.redact import HIDDEN
 from benchsuite.report.formats import FORMATS
+from benchsuite.server.ports import free_port
 from tests.faults.faulty import SCENARIO
 from tests.integration.desk import REPOSITORY, Desk
+from tests.integration.foreign_server import answering
 from tests.servers.strikes.keys import told
 from tests.servers.strikes.strike import STRIKES, find
 
@@ -42,32 +40,13 @@ ECHOES = sorted(name for name in STRIKES if name.startswith("key-in-"))
 @contextmanager
 def echoing(desk: Desk, strike: str, log: Path) -> Iterator[str]:
     """The URL of a server with the key, that is not benchsuite's own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port("127.0.0.1")
     program = str(REPOSITORY / "tests" / "servers" / "faulty.py")
     words = ["-m", str(desk.tiny_model()), "--host", "127.0.0.1", "--port", str(port)]
     words += ["-c", "4096", "-np", "2", "--metrics", "--slots", "--threads", "1", "-lv", "4"]
-    with (
-        log.open("wb") as printed,
-        subprocess.Popen(
-            [sys.executable, program, strike, *words],
-            env={**desk.env, "LLAMA_API_KEY": KEY},
-            stdout=subprocess.DEVNULL,
-            stderr=printed,
-        ) as server,
-    ):
-        try:
-            url = f"http://127.0.0.1:{port}"
-            for _ in range(600):
-                try:
-                    with urllib.request.urlopen(f"{url}/health", timeout=1):
-                        break
-                except OSError:
-                    time.sleep(0.05)
-            yield url
-        finally:
-            server.terminate()
+    command = [sys.executable, program, strike, *words]
+    with answering(command, port, {**desk.env, "LLAMA_API_KEY": KEY}, log) as url:
+        yield url
 
 
 def leaks(desk: Desk, printed: str) -> list[str]:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchsuite.errors import ConfigError, MachineError
-from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord
+from benchsuite.model.record import Measurement, RunRecord
 from benchsuite.store.ab import read_any
 from benchsuite.store.floats import encode_record
 from benchsuite.store.journal import (
@@ -27,20 +27,7 @@ from benchsuite.store.journal import (
     read_journal,
 )
 from benchsuite.store.records import JOURNAL_FILE, RECORD_FILE, read_record, write_record
-
-RECORD = RunRecord(
-    schema_version=1,
-    id="5eed0001",
-    started_at="2026-11-03T10:00:00+00:00",
-    wall_seconds=1.0,
-    scenario="scenarioB",
-    scenario_path="scenarios/scenarioB.yaml",
-    title="",
-    digests={"B": "d"},
-    fingerprint=Fingerprint("tiny", "scenarioB", 0),
-    info=Info(),
-    trials=1,
-)
+from tests.unit.store.record_example import RECORD
 
 
 @functools.cache

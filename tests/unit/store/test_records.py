@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from benchsuite.errors import ConfigError, MachineError, UsageError
-from benchsuite.model.record import Fingerprint, Info, Measurement, RunRecord
+from benchsuite.model.record import Measurement, RunRecord
 from benchsuite.store.records import (
     Journal,
     RunFolder,
@@ -25,6 +25,7 @@ from benchsuite.store.records import (
     run_id_of,
     write_record,
 )
+from tests.unit.store.record_example import RECORD
 
 WHEN = dt.datetime(2026, 11, 3, 10, 0, 0, tzinfo=dt.UTC)
 
@@ -32,20 +33,8 @@ WHEN = dt.datetime(2026, 11, 3, 10, 0, 0, tzinfo=dt.UTC)
 @pytest.fixture
 def record() -> RunRecord:
     """A small record."""
-    return RunRecord(
-        schema_version=1,
-        id="5eed0001",
-        started_at="2026-11-03T10:00:00+00:00",
-        wall_seconds=1.0,
-        scenario="scenarioB",
-        scenario_path="scenarios/scenarioB.yaml",
-        title="",
-        digests={"B": "d"},
-        fingerprint=Fingerprint("tiny", "scenarioB", 0),
-        info=Info(),
-        trials=1,
-        measurements=(Measurement("kv_mib", 16.0, "MiB", "B", quantum=0.01),),
-    )
+    kv = Measurement("kv_mib", 16.0, "MiB", "B", quantum=0.01)
+    return msgspec.structs.replace(RECORD, measurements=(kv,))
 
 
 def test_two_runs_of_one_second_get_two_folders(tmp_path: Path) -> None:
