@@ -79,8 +79,7 @@ class SweepClimber:
             self._search = LevelSearch(low, high, is_whole=step.over == "concurrency")
         self._stages: list[Stage] = []
         self._summaries: list[StageSummary] = []
-        self._lowest_saturated: float | None = None
-        self._lowest_held: float | None = None  # level at which the cap held requests back
+        self._held_levels: list[float] = []  # at which the cap held requests back
         self._ours: dict[float, str] = {}  # level -> why it tells of us and not of the server
 
     def next(self) -> float | None:
@@ -101,12 +100,8 @@ class SweepClimber:
         self._stages.append(stage)
         name = stage_name(stage.level)
         self._summaries.append(StageSummary(name, stage.level, verdict, why, saturated))
-        if saturated:
-            known = self._lowest_saturated
-            self._lowest_saturated = stage.level if known is None else min(known, stage.level)
         if held:
-            known = self._lowest_held
-            self._lowest_held = stage.level if known is None else min(known, stage.level)
+            self._held_levels.append(stage.level)
         will_do = not ours and verdict == "met" and not saturated
         self._search = self._search.after(stage.level, will_do=will_do)
         labels = {"stage": name, "step": self._step.name}
@@ -177,6 +172,14 @@ class SweepClimber:
                 step.name, step.over, tuple(self._summaries), self._ended(), self._warnings()
             )
         )
+
+    @property
+    def _lowest_saturated(self) -> float | None:
+        return min((one.level for one in self._summaries if one.saturated), default=None)
+
+    @property
+    def _lowest_held(self) -> float | None:
+        return min(self._held_levels, default=None)
 
     def _ended(self) -> str:
         search = self._search
