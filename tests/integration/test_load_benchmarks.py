@@ -7,6 +7,7 @@ can miss, or that everything misses.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -60,7 +61,15 @@ def test_disturbance_prints_what_both_cost(
     script = _script("disturbance", monkeypatch, [*SHORT, "--streams", "2"])
     monkeypatch.setattr(script, "RATIO", floor)
     assert script.main() == code
-    assert capsys.readouterr().out.startswith("CPU seconds for 1,000 tokens: ours 0.")
+    line = capsys.readouterr().out
+    printed = re.match(
+        r"CPU seconds for 1,000 tokens: ours ([0-9.]+), plain ([0-9.]+), ratio ([0-9.]+) ", line
+    )
+    assert printed, line
+    ours, plain, ratio = map(float, printed.groups())
+    assert ours > 0
+    assert plain > 0
+    assert ratio == pytest.approx(ours / plain, abs=0.006)  # one round, and two places
 
 
 @pytest.mark.parametrize(("floor", "code"), [(ANY, 0), (NONE, 1)])
